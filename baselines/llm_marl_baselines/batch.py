@@ -1,0 +1,102 @@
+"""What a rollout returns: who was asked what, who answered what, what was earned, and how it hangs together.
+
+Three kinds of things, each numbered from 0 (shapes are given in these letters):
+
+- *nodes* (M): points where agents were asked; a copy of the environment, at one turn, with one history.
+- *responses* (B): one agent's sampled response at one node.
+- *steps* (K): joint actions that were played; one response per acting agent. A step that did not end its episode
+  leads to a node of the next turn.
+
+With ``pairing="aligned"`` a response is part of one step; with ``"cross"`` it is part of many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .policies.base import Response
+
+
+@dataclass(frozen=True)
+class Batch:
+    """See the module's docstring for the letters.
+
+    Attributes:
+        agents: (N) names, in the order of the columns below.
+        root: (M,) which episode start the node belongs to, 0 to P - 1.
+        turn: (M,) turns played before the node; 0 at a root.
+        parent_step: (M,) the step that led to the node; -1 at a root.
+        group: (M,) group of the node. Responses of one agent in nodes of one group are each other's baseline: a tree
+            gives each node a group of its own, chains give one group to all living chains of a root at a turn.
+        observations: (M) the text that each agent saw at the node.
+        histories: (M) the joint history before the actions, as text, for a centralised critic.
+        states: (M) the environment's ``state()``, None where it has none.
+        response_node: (B,) the node where the response was given.
+        response_agent: (B,) column of the agent.
+        responses: (B) the responses.
+        weight: (B,) weight of the response in the objective of its root (FACTS: G^-t / G in a tree). The weights of
+            an agent at turn 0 sum to 1 for each root.
+        clipped: (B,) characters by which the text was cut to fit the action space.
+        step_node: (K,) the node where the step was taken.
+        step_response: (K, N) the response that each agent contributed; -1 where the agent was not asked.
+        rewards: (K, N) float64.
+        acted: (K, N) bool.
+        terminated, truncated: (K,) bool; whether the step ended the episode, and how.
+        infos: (K) what the environment said of the step, per agent.
+    """
+
+    agents: tuple[str, ...]
+    root: np.ndarray
+    turn: np.ndarray
+    parent_step: np.ndarray
+    group: np.ndarray
+    observations: Sequence[Mapping[str, str]]
+    histories: Sequence[str]
+    states: Sequence[str | None]
+    response_node: np.ndarray
+    response_agent: np.ndarray
+    responses: Sequence[Response]
+    weight: np.ndarray
+    clipped: np.ndarray
+    step_node: np.ndarray
+    step_response: np.ndarray
+    rewards: np.ndarray
+    acted: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    infos: Sequence[Mapping[str, Mapping[str, Any]]]
+
+    @property
+    def num_roots(self) -> int:
+        return int(self.root.max()) + 1 if len(self.root) else 0
+
+    @property
+    def parent(self) -> np.ndarray:
+        """(K,) the step before each step; -1 for first steps."""
+        return self.parent_step[self.step_node]
+
+    @property
+    def step_turn(self) -> np.ndarray:
+        """(K,) turns played before each step."""
+        return self.turn[self.step_node]
+
+    def tokens(self, pad_id: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All responses padded on the right: token ids (B, T) int64, mask (B, T) bool, log-probs (B, T) float32."""
+        width = max((len(r.token_ids) for r in self.responses), default=0)
+        ids = np.full((len(self.responses), width), pad_id, dtype=np.int64)
+        mask = np.zeros(ids.shape, dtype=bool)
+        logprobs = np.zeros(ids.shape, dtype=np.float32)
+        for b, response in enumerate(self.responses):
+            length = len(response.token_ids)
+            ids[b, :length] = response.token_ids
+            mask[b, :length] = True
+            logprobs[b, :length] = response.logprobs
+        return ids, mask, logprobs
+
+    def of_agent(self, agent: str) -> np.ndarray:
+        """Indices (b,) of the agent's responses."""
+        return np.flatnonzero(self.response_agent == self.agents.index(agent))

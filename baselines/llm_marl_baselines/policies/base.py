@@ -1,0 +1,143 @@
+"""Who answers: the contract between the rollout and a policy.
+
+A policy sees chat messages and returns text. It knows nothing of tasks, environments or rewards. Any object with a
+``generate`` of this shape is a policy; a trainable one adds what :class:`TrainablePolicy` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypedDict, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+NO_TOKENS = np.zeros(0, dtype=np.int64)
+
+
+class Message(TypedDict):
+    """One chat message, in the form that chat templates take. ``role`` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a policy samples. All of it is set explicitly: nothing comes from a model's generation_config.
+
+    Attributes:
+        temperature: divides the logits; 0 means greedy.
+        top_p: nucleus probability in (0, 1]; 1 switches it off.
+        top_k: number of most likely tokens kept; 0 switches it off.
+        max_new_tokens: most tokens in one response, the end-of-text token included.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int = 128
+
+    @property
+    def truncated(self) -> bool:
+        """Whether top-p or top-k cut the distribution, which makes sampling off-policy."""
+        return self.top_p < 1.0 or self.top_k > 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """Ask ``agent``'s policy for ``num_samples`` responses to one distinct prompt."""
+
+    agent: str
+    messages: tuple[Message, ...]
+    num_samples: int = 1
+
+
+@dataclass(frozen=True)
+class Response:
+    """One sampled response.
+
+    Attributes:
+        text: what the environment receives (without a thinking block, stripped of special tokens).
+        raw_text: everything that was sampled, decoded, special tokens left out.
+        prompt_ids: (P,) int64, the prompt's tokens; empty for policies that have none (scripts, people, APIs).
+        token_ids: (T,) int64, exactly the sampled tokens, the end-of-text token included, nothing after it.
+        logprobs: (T,) float32, log-probability of each token under the distribution it was sampled from
+            (temperature, and top-p/top-k where they cut).
+        finished: True if an end-of-text token ended it; False if ``max_new_tokens`` did.
+    """
+
+    text: str
+    raw_text: str = ""
+    prompt_ids: np.ndarray = field(default_factory=lambda: NO_TOKENS)
+    token_ids: np.ndarray = field(default_factory=lambda: NO_TOKENS)
+    logprobs: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    finished: bool = True
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that answers. One object may answer for several agents, and then gets their requests in one call."""
+
+    def generate(self, requests: Sequence[Request], *, seed: int, greedy: bool = False) -> list[list[Response]]:
+        """Answer all requests: result[i] holds ``requests[i].num_samples`` responses.
+
+        The same requests, seed and weights give the same responses; no global random state is used or changed.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A micro-batch of scored responses.
+
+    Attributes:
+        index: (b,) which of the given responses these are.
+        logprobs: (b, T) log-probabilities at the sampling temperature, 0 where ``mask`` is False; with gradient if
+            asked for.
+        mask: (b, T) bool, True at the responses' tokens.
+        entropy: (b, T) entropy of the distribution at each position, detached, 0 where ``mask`` is False.
+    """
+
+    index: torch.Tensor
+    logprobs: torch.Tensor
+    mask: torch.Tensor
+    entropy: torch.Tensor
+
+
+class TrainablePolicy(Policy, Protocol):
+    """A policy whose responses can be scored with gradients. Parameters are grouped into *learners*: one per agent
+    for ``isolated`` and ``full``, a single one for ``shared``."""
+
+    def learner_of(self, agent: str) -> str:
+        """The name of the learner that holds the agent's trainable weights."""
+        ...
+
+    def parameters(self, learner: str) -> list[torch.nn.Parameter]:
+        """The learner's trainable weights, all float32."""
+        ...
+
+    def score(
+        self,
+        agent: str,
+        prompt_ids: Sequence[np.ndarray],
+        token_ids: Sequence[np.ndarray],
+        *,
+        reference: bool = False,
+        grad: bool = True,
+    ) -> Iterator[Scored]:
+        """Log-probabilities of given responses to given prompts under the agent's policy, or under its reference
+        policy, in micro-batches within the token budget. Every response is in exactly one of them."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write every learner's weights, for :meth:`load`."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Read what :meth:`save` wrote; the weights are then bit for bit the same."""
+        ...

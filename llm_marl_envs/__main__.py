@@ -1,0 +1,76 @@
+"""``python -m llm_marl_envs``: look at the environments without writing code.
+
+    list                 the registered ids
+    show ID [--seed N]   what the agents see first, on the row that the seed picks
+    check ID             check_env, and what to mend
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from . import __version__, make, registered
+from .checks import check_env
+from .errors import CheckFailedError, LlmMarlError
+from .registry import ENVIRONMENTS
+from .text import join
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, 1 for an environment that fails its check, 2 for bad input."""
+    parser = argparse.ArgumentParser(prog="python -m llm_marl_envs", description="Text environments for teams of models.")
+    parser.add_argument("--version", action="version", version=f"llm-marl-envs {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", help="list the registered environments")
+    show = commands.add_parser("show", help="print what the agents see at the start of an episode")
+    show.add_argument("--seed", type=int, default=0, help="picks the data row (default 0)")
+    check = commands.add_parser("check", help="check an environment and say what to mend")
+    check.add_argument("--lenient", action="store_true", help="demand PettingZoo's rules only; print the rest as notes")
+    for command in (show, check):
+        command.add_argument("id", metavar="ID", help="a registered id, or package.module:id")
+        command.add_argument(
+            "--arg", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the environment; repeatable"
+        )
+    args = parser.parse_args(argv)
+    try:
+        return _run(args)
+    except CheckFailedError as failure:
+        print(f"{args.id}: FAILED\n{failure}")
+        return 1
+    except LlmMarlError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.command == "list":
+        for env_id in registered():
+            print(f"{env_id:24} {ENVIRONMENTS[env_id]}")
+        return 0
+    env = make(args.id, **dict(_keyword(pair) for pair in args.arg))
+    if args.command == "show":
+        observations, _ = env.reset(seed=args.seed)
+        print(f"{args.id}, seed {args.seed}; agents: {', '.join(env.possible_agents)}\n")
+        print(join((f"{agent} sees", observation) for agent, observation in observations.items()))
+        return 0
+    notes = check_env(env, strict=not args.lenient)
+    print(f"{args.id}: passed")
+    for note in notes:
+        print(f"note: {note}")
+    return 0
+
+
+def _keyword(pair: str) -> tuple[str, Any]:
+    name, _, value = pair.partition("=")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,374 @@
+"""``check_env``: does an environment keep the contract?
+
+It runs PettingZoo's own tests and then what they miss. ``strict=True`` demands our whole contract (DESIGN: the
+environment contract); ``strict=False``, for third parties, demands PettingZoo's rules and returns our additions as
+notes. Every failure says what to mend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import pickle
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+from pettingzoo.test import api_test, parallel_api_test
+from pettingzoo.test.state_test import state_test
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from .errors import CheckFailedError, LlmMarlError
+
+_SEED = 7
+_MAX_STEPS = 64
+_DICTS = ("observations", "rewards", "terminations", "truncations", "infos")
+
+Check = Callable[[ParallelEnv], None]
+
+
+def check_env(env: ParallelEnv, strict: bool = True) -> list[str]:
+    """Check a parallel environment.
+
+    The environment is reset and stepped with sampled actions; hand in one that you can spare.
+
+    Args:
+        env: an instance. Fresh copies of it are made by pickling.
+        strict: whether our additions to PettingZoo's rules are demanded, or returned as notes.
+
+    Returns:
+        Notes: what a strict check would have demanded. Empty if strict.
+
+    Raises:
+        CheckFailedError: the first rule that is broken, with what to mend.
+    """
+    if not isinstance(env, ParallelEnv):
+        raise CheckFailedError(
+            f"{type(env).__name__} is not a pettingzoo.ParallelEnv. Derive from it; an AEC environment is turned into one "
+            "by pettingzoo.utils.conversions.aec_to_parallel."
+        )
+    notes: list[str] = []
+    for check in _PETTINGZOO_RULES:
+        check(env)
+    for check in _OUR_RULES:
+        try:
+            check(env)
+        except CheckFailedError as failure:
+            if strict:
+                raise
+            notes.append(str(failure))
+    return notes
+
+
+# -- PettingZoo's rules -----------------------------------------------------------------------------------------------
+
+
+def check_parallel_api(env: ParallelEnv) -> None:
+    """PettingZoo's ``parallel_api_test``; plus that every observation and action lies in its space."""
+    _run("parallel_api_test", lambda: parallel_api_test(env, num_cycles=_MAX_STEPS))
+    for _, observations, actions, _ in _episode(env, _SEED):
+        for agent, observation in observations.items():
+            if agent in env.possible_agents and not env.observation_space(agent).contains(observation):
+                _fail(
+                    f"the observation of agent {agent!r} lies outside its observation_space "
+                    f"{env.observation_space(agent)!r}: {_short(observation)}. Widen the space, or clip the text."
+                )
+        for agent, action in (actions or {}).items():
+            if not env.action_space(agent).contains(action):
+                _fail(f"action_space({agent!r}).sample() gives {_short(action)}, which the space does not contain.")
+
+
+def check_last_step(env: ParallelEnv) -> None:
+    """At the last step all five dicts hold every agent that acted, and ``agents`` is empty after it."""
+    for acted, _, _, results in _episode(env, _SEED):
+        if results is None:
+            continue
+        for name, values in zip(_DICTS, results, strict=True):
+            if missing := set(acted) - set(values):
+                _fail(
+                    f"step() returned no {name} for {sorted(missing)}, who acted in that step. Return all five dicts for "
+                    "every agent that acted, at the last step too."
+                )
+        ended = {a for a in acted if results[2][a] or results[3][a]}
+        if ended & set(env.agents):
+            _fail(f"agents {sorted(ended & set(env.agents))} ended and are still in env.agents. Remove them.")
+    if env.agents:
+        _fail(f"the episode did not end within {_MAX_STEPS} steps. Give it a finite horizon.")
+
+
+def check_aec(env: ParallelEnv) -> None:
+    """PettingZoo's ``api_test`` through ``parallel_to_aec``."""
+    copy_ = _fresh(env)
+    _run("api_test (through parallel_to_aec)", lambda: api_test(parallel_to_aec(copy_), num_cycles=_MAX_STEPS))
+
+
+def check_determinism(env: ParallelEnv) -> None:
+    """The same seed gives the same episode on two fresh copies, to the last step."""
+    first, second = _record(_fresh(env), _SEED), _record(_fresh(env), _SEED)
+    for number, (one, two) in enumerate(zip(first, second, strict=False)):
+        if one != two:
+            where = "reset(seed=...)" if number == 0 else f"step {number}"
+            _fail(
+                f"two copies reset with the same seed and given the same actions differ at {where}: {_difference(one, two)}. "
+                "Draw all randomness from self.np_random, and seed it in reset(seed=...)."
+            )
+    if len(first) != len(second):
+        _fail(f"two copies with the same seed ended after {len(first) - 1} and {len(second) - 1} steps.")
+
+
+# -- our additions ----------------------------------------------------------------------------------------------------
+
+
+def check_text_spaces(env: ParallelEnv) -> None:
+    for agent in env.possible_agents:
+        for name in ("observation_space", "action_space"):
+            space = getattr(env, name)(agent)
+            if not isinstance(space, spaces.Text):
+                _fail(f"{name}({agent!r}) is {space!r}; a language model needs text: use UnicodeText(65_536).")
+
+
+def check_state(env: ParallelEnv) -> None:
+    """PettingZoo's ``state_test``; and that the state keeps to its space through an episode."""
+    if not hasattr(env, "state_space"):
+        _fail("there is no state_space. A centralised critic reads state(): define both (UnicodeText holds any text).")
+    _run("state_test", lambda: state_test(parallel_to_aec(_fresh(env)), _fresh(env), num_cycles=_MAX_STEPS))
+    for _ in _episode(env, _SEED):
+        if not env.state_space.contains(env.state()):
+            _fail(f"state() left its state_space {env.state_space!r}: {_short(env.state())}.")
+
+
+def check_reset_infos(env: ParallelEnv) -> None:
+    _, infos = env.reset(seed=_SEED)
+    for agent, info in infos.items():
+        for key, value in info.items():
+            if not isinstance(value, (int, float, np.number, np.ndarray)):
+                _fail(
+                    f"infos[{agent!r}][{key!r}] at reset is {_short(value)}. At reset infos must be empty or numeric, since "
+                    "wrappers of other libraries turn them into tensors."
+                )
+    if not hasattr(env, "np_random"):
+        _fail("there is no np_random. Expose the environment's random generator under that name.")
+
+
+def check_clone(env: ParallelEnv) -> None:
+    """A clone taken in mid-episode goes on like the original, and neither moves the other."""
+    if "clone" not in {name for cls in type(env).__mro__ if cls.__module__ != "pettingzoo.utils.env" for name in vars(cls)}:
+        _fail(
+            "its class defines no clone(). Tree rollouts copy an environment in mid-episode: return an independent copy at "
+            "the same point. (A wrapper must define its own: an inherited one gives the unwrapped environment.)"
+        )
+    for cut in (0, 1):
+        env.reset(seed=_SEED)
+        plan = _ActionPlan(env)
+        for _ in range(cut):
+            if not env.agents:
+                return
+            env.step(plan.next())
+        twin = env.clone()  # type: ignore[attr-defined]
+        if type(twin) is not type(env):
+            _fail(f"clone() returned a {type(twin).__name__}, not a {type(env).__name__}: a wrapper must wrap the clone.")
+        if not env.agents:
+            return
+        actions = plan.next()
+        before = _picture(twin)
+        mine = _step(env, actions)
+        if _picture(twin) != before:
+            _fail("stepping the original changed its clone: copy what changes instead of sharing it.")
+        its = _step(twin, actions)
+        if mine != its:
+            _fail(f"a clone taken after {cut} steps goes on differently: {_difference(mine, its)}.")
+
+
+def check_bad_actions(env: ParallelEnv) -> None:
+    """A bad step raises an error that names the agent, and changes nothing."""
+    observations, _ = env.reset(seed=_SEED)
+    good = _ActionPlan(env).next()
+    agent = env.agents[0]
+    space = env.action_space(agent)
+    bad: dict[str, Any] = {
+        "an action of the wrong type": {**good, agent: 12345},
+        "a missing agent": {a: t for a, t in good.items() if a != agent},
+        "an unknown agent": {**good, "nobody-of-that-name": good[agent]},
+    }
+    if isinstance(space, spaces.Text) and space.max_length < 10_000_000:
+        bad["a text over the limit"] = {**good, agent: "x" * (space.max_length + 1)}
+    before = _picture(env)
+    for what, actions in bad.items():
+        try:
+            env.step(actions)
+        except (LlmMarlError, ValueError, TypeError, KeyError, AssertionError) as error:
+            named = "nobody-of-that-name" if "unknown" in what else agent
+            if named not in str(error):
+                _fail(f"step() with {what} raises {error!r}, which does not name the agent {named!r}.")
+        else:
+            _fail(f"step() accepted {what}. Raise InvalidActionError that names the agent, before anything changes.")
+        if _picture(env) != before:
+            _fail(f"step() with {what} raised, but changed the environment before. Check first, then change.")
+    fresh = _fresh(env)
+    fresh.reset(seed=_SEED)
+    if (mine := _step(env, good)) != (its := _step(fresh, good)):
+        _fail(f"after refused steps the episode goes on differently: {_difference(mine, its)}.")
+
+
+def check_step_without_episode(env: ParallelEnv) -> None:
+    for _ in _episode(env, _SEED):
+        pass
+    try:
+        env.step({agent: env.action_space(agent).sample() for agent in env.possible_agents})
+    except (LlmMarlError, RuntimeError, AssertionError, ValueError, KeyError):
+        return
+    _fail("step() after the episode ended did not raise. Raise an error that says to call reset().")
+
+
+def check_acts(env: ParallelEnv) -> None:
+    for _, _, _, results in _episode(env, _SEED):
+        for agent, info in (results[4] if results else {}).items():
+            if info.get("acts", 1) not in (0, 1):
+                _fail(f"infos[{agent!r}]['acts'] is {info['acts']!r}; it must be 0 (not asked next) or 1.")
+
+
+def check_global_random_state(env: ParallelEnv) -> None:
+    """An episode neither reads nor moves the global random generators."""
+    before = random.getstate(), copy.deepcopy(np.random.get_state())
+    first = _record(_fresh(env), _SEED)
+    if random.getstate() != before[0]:
+        _fail("it draws from Python's global `random`. Draw from self.np_random.")
+    if not _same(np.random.get_state(), before[1]):
+        _fail("it draws from NumPy's global generator (np.random.*). Draw from self.np_random.")
+    try:
+        random.seed(123)
+        np.random.seed(123)
+        second = _record(_fresh(env), _SEED)
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+    if first != second:
+        _fail("its episodes depend on the global random state although reset got a seed. Draw from self.np_random.")
+
+
+_PETTINGZOO_RULES: tuple[Check, ...] = (check_parallel_api, check_last_step, check_aec, check_determinism)
+_OUR_RULES: tuple[Check, ...] = (
+    check_text_spaces,
+    check_state,
+    check_reset_infos,
+    check_acts,
+    check_clone,
+    check_bad_actions,
+    check_step_without_episode,
+    check_global_random_state,
+)
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _fail(message: str) -> None:
+    raise CheckFailedError(message[0].upper() + message[1:])
+
+
+def _run(name: str, test: Callable[[], Any]) -> None:
+    """Run a test of PettingZoo, whose warnings are about arrays and whose failures are assertions."""
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            test()
+    except CheckFailedError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- whatever the environment raises inside PettingZoo's test is its failure
+        raise CheckFailedError(f"PettingZoo's {name} failed: {type(error).__name__}: {error}") from error
+
+
+def _fresh(env: ParallelEnv) -> ParallelEnv:
+    try:
+        return pickle.loads(pickle.dumps(env))
+    except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
+        raise CheckFailedError(
+            f"It cannot be pickled ({error}), so it cannot go to another process. Keep lambdas, locks, files and generators "
+            "out of its attributes, or define __getstate__."
+        ) from error
+
+
+class _ActionPlan:
+    """The same actions for the same spaces, whatever the state of the spaces' own generators."""
+
+    def __init__(self, env: ParallelEnv):
+        self.env = env
+        for i, agent in enumerate(env.possible_agents):
+            env.action_space(agent).seed(_SEED + i)
+
+    def next(self) -> dict[str, Any]:
+        return {agent: self.env.action_space(agent).sample() for agent in self.env.agents}
+
+
+def _episode(env: ParallelEnv, seed: int) -> Iterator[tuple[list[str], Mapping[str, Any], Any, Any]]:
+    """Play one episode; yields (agents that acted, observations, actions, results), the reset with None for both."""
+    plan = _ActionPlan(env)
+    observations, _ = env.reset(seed=seed)
+    yield list(env.agents), observations, None, None
+    for _ in range(_MAX_STEPS):
+        if not env.agents:
+            return
+        acted, actions = list(env.agents), plan.next()
+        results = env.step(actions)
+        yield acted, results[0], actions, results
+
+
+def _record(env: ParallelEnv, seed: int) -> list[Any]:
+    return [_Comparable((acted, obs, actions, results)) for acted, obs, actions, results in _episode(env, seed)]
+
+
+def _step(env: ParallelEnv, actions: Mapping[str, Any]) -> Any:
+    return _Comparable(env.step(dict(actions)))
+
+
+def _picture(env: ParallelEnv) -> Any:
+    """What can be seen of an environment without stepping it."""
+    parts: list[Any] = [list(env.agents)]
+    with contextlib.suppress(NotImplementedError, LlmMarlError):
+        parts.append(env.state())
+    if (rng := getattr(env, "np_random", None)) is not None:
+        parts.append(rng.bit_generator.state)
+    return _Comparable(parts)
+
+
+class _Comparable:
+    """A nested value whose ``==`` is a single truth, arrays and NaN included."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Comparable) and _same(self.value, other.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        return one.keys() == two.keys() and all(_same(one[k], two[k]) for k in one)
+    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return np.array_equal(one, two)
+    return bool(one == two) or (one != one and two != two)
+
+
+def _difference(one: Any, two: Any) -> str:
+    """The first place where two values differ."""
+    one, two = (v.value if isinstance(v, _Comparable) else v for v in (one, two))
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        keys = [k for k in {**one, **two} if not (k in one and k in two and _same(one[k], two[k]))]
+        return f"[{keys[0]!r}] {_difference(one.get(keys[0]), two.get(keys[0]))}" if keys else "(equal)"
+    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)) and len(one) == len(two):
+        return next((_difference(a, b) for a, b in zip(one, two, strict=True) if not _same(a, b)), "(equal)")
+    return f"{_short(one)} against {_short(two)}"
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 120 else f"{shown[:117]}... ({type(value).__name__})"

@@ -1,0 +1,124 @@
+"""THE TABLE of environments: id -> ``"module:function"``, and ``make``.
+
+An id is ``namespace/name-vN``. Anything that can move a result bumps N; an old id then fails with the new one's name.
+``"package.module:namespace/name-v0"`` imports ``package.module`` first, which registers its environments as it is
+imported. Where PettingZoo has a registry (1.27 and later) every id is there too, as ``parallel`` and as ``aec``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pettingzoo import ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from .env import CollaborationEnv
+from .errors import ConfigError, UnknownNameError
+from .tables import Table, did_you_mean, import_module
+
+try:
+    from pettingzoo import register as _pettingzoo_register
+except ImportError:  # PettingZoo < 1.27 has no registry.
+    _pettingzoo_register = None
+
+_ID = re.compile(r"(?P<base>[\w\-.]+/[\w\-.]+?)-v(?P<version>\d+)")
+
+_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
+
+EntryPoint = str | Callable[..., ParallelEnv]
+ENVIRONMENTS = Table("environment", {})
+
+
+class _MakeAec:
+    """The AEC form of an id, as PettingZoo's registry calls it. A class, so that it pickles."""
+
+    def __init__(self, env_id: str):
+        self.env_id = env_id
+
+    def __call__(self, **kwargs: Any) -> Any:
+        return parallel_to_aec(make(self.env_id, **kwargs))
+
+
+class _MakeParallel(_MakeAec):
+    def __call__(self, **kwargs: Any) -> Any:
+        return make(self.env_id, **kwargs)
+
+
+def register(env_id: str, entry_point: EntryPoint) -> None:
+    """Add an environment.
+
+    Args:
+        env_id: ``namespace/name-vN``.
+        entry_point: a function that returns a ``ParallelEnv``, or ``"package.module:function"``.
+
+    Raises:
+        ConfigError: the id is not of that form, or taken by something else.
+    """
+    if _ID.fullmatch(env_id) is None:
+        raise ConfigError(f"Environment id {env_id!r} is not of the form 'namespace/name-v0'.")
+    known = env_id in ENVIRONMENTS
+    ENVIRONMENTS.add(env_id, entry_point)
+    if _pettingzoo_register is not None and not known:
+        _pettingzoo_register("parallel", env_id, entry_point=_MakeParallel(env_id))
+        _pettingzoo_register("aec", env_id, entry_point=_MakeAec(env_id))
+
+
+def make(env_id: str, **kwargs: Any) -> ParallelEnv:
+    """Build an environment.
+
+    Args:
+        env_id: a registered id, or ``"package.module:id"``.
+        **kwargs: passed to the environment's function; its page lists them.
+
+    Raises:
+        UnknownNameError: no such id; the message offers the nearest, or the version that replaced it.
+        ConfigError: a keyword that the environment does not take, or a value outside its range.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        import_module(module)
+    if name not in ENVIRONMENTS:
+        raise _unknown(name)
+    build = ENVIRONMENTS.resolve(name)
+    try:
+        env = build(**kwargs)
+    except TypeError as error:
+        if (found := _UNEXPECTED.search(str(error))) is None or found[1] not in kwargs:
+            raise
+        accepted = [p for f in (build, CollaborationEnv) for p in inspect.signature(f).parameters]
+        known = sorted(set(accepted) - {"self", "task", "rows", "kwargs", "env_kwargs"})
+        raise ConfigError(
+            f"{name} takes no keyword {found[1]!r}.{did_you_mean(found[1], known)} It takes: {', '.join(known)}."
+        ) from error
+    env.metadata = {**env.metadata, "id": name}
+    return env
+
+
+def registered() -> list[str]:
+    """All ids, sorted."""
+    return sorted(ENVIRONMENTS)
+
+
+def _unknown(env_id: str) -> UnknownNameError:
+    found = _ID.fullmatch(env_id)
+    base = found["base"] if found else env_id
+    others = [e for e in registered() if e.rpartition("-v")[0] == base]
+    if others and found:
+        newest = max(others, key=lambda e: int(e.rpartition("-v")[2]))
+        return UnknownNameError(f"There is no {env_id!r}; this release has {newest!r}.")
+    if others:
+        return UnknownNameError(f"Environment {env_id!r} needs its version: {others[-1]!r}.")
+    return ENVIRONMENTS.unknown(env_id)
+
+
+for _env_id, _entry_point in {
+    "probe/own-word-v0": "llm_marl_envs.probes:own_word",
+    "probe/same-word-v0": "llm_marl_envs.probes:same_word",
+    "probe/two-turn-v0": "llm_marl_envs.probes:two_turn",
+    "writing/arxiv-v0": "llm_marl_envs.writing.arxiv:parallel_env",
+    "writing/tldr-v0": "llm_marl_envs.writing.tldr:parallel_env",
+}.items():
+    register(_env_id, _entry_point)
