@@ -103,7 +103,8 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         self.possible_agents = list(task.agents)
         self.agents: list[str] = []
         self.observation_spaces = {a: UnicodeText(max_text_length) for a in self.possible_agents}
-        self.action_spaces = {a: UnicodeText(max_text_length) for a in self.possible_agents}
+        longest = min(max_text_length, task.max_response_length or max_text_length)
+        self.action_spaces = {a: UnicodeText(longest) for a in self.possible_agents}
         # Per turn and agent one observation and one action with their headings, and the row's description.
         pairs = (num_turns + 1) * len(self.possible_agents)
         self.state_space = UnicodeText(max_text_length * (2 * pairs + 1) + 256 * (pairs + 1))

@@ -1,7 +1,7 @@
 """Toy text games with a known optimum, for authors of algorithms.
 
-An answer is ONE symbol out of ``A B C D``: the first character of the response that is not blank; anything else is a
-wrong answer, not an error. A policy that is right wins in seconds, and one that is subtly wrong cannot.
+An answer is ONE symbol out of ``A B C D``, and the action space holds texts of at most one character. Any other
+character, or none, is a wrong answer, not an error. A policy that is right wins in seconds, and one that is subtly wrong cannot.
 
 | id                  | what earns the reward                                        | optimum | random |
 |---------------------|--------------------------------------------------------------|---------|--------|
@@ -12,10 +12,10 @@ wrong answer, not an error. A policy that is right wins in seconds, and one that
 
 *Random* is the expected return of agents that pick each of the four symbols with probability 1/4. ``two-turn`` pays
 nothing for the first turn, so with gamma = 0 the first answers stay random and the return stays below 1/4 of the
-optimum. All agents start from the same prompt for every seed: there is one data row.
+optimum. There is one data row, so every seed gives the same first observations.
 
-The rules are not in the prompts: they are what a policy has to find out. ``OPTIMAL_RETURN`` and ``RANDOM_RETURN`` of
-each environment's task give the scale on which 0 is random and 1 is optimal.
+The rules are not in the prompts: they are what a policy has to find out. ``optimal_return`` and ``random_return`` of
+``env.task`` give the scale on which 0 is random and 1 is optimal.
 
 Version history: v0, first version.
 """
@@ -34,11 +34,6 @@ SYMBOLS = "ABCD"
 RIGHT = "right"
 
 
-def answer(response: str) -> str:
-    """The symbol that a response gives: its first character that is not blank, or "" if there is none."""
-    return response.strip()[:1]
-
-
 def own_symbol(position: int, turn: int) -> str:
     """The symbol that the agent at ``position`` must answer at ``turn`` (both from 0): B D A C B ..., one further
     each turn, so that what is right on one turn is wrong on the next."""
@@ -49,6 +44,7 @@ class ProbeTask(Task[Mapping[str, Any]]):
     """Base of the probes: agents ``agent_1`` to ``agent_N``, one row, one term."""
 
     max_terms = {RIGHT: 1.0}
+    max_response_length = 1
     optimal_return = 1.0
     random_return = 1 / len(SYMBOLS)
     turns = 1
@@ -64,7 +60,7 @@ class ProbeTask(Task[Mapping[str, Any]]):
 
     def _share(self, responses: Mapping[str, str], turn: int) -> dict[str, float]:
         """For each agent 1.0 if it answered its own symbol, else 0.0."""
-        return {a: float(answer(responses[a]) == own_symbol(i, turn)) for i, a in enumerate(self.agents)}
+        return {a: float(responses[a] == own_symbol(i, turn)) for i, a in enumerate(self.agents)}
 
 
 class OwnWordTask(ProbeTask):
@@ -88,7 +84,7 @@ class SameWordTask(ProbeTask):
         self.random_return = float(len(SYMBOLS) ** (1 - num_agents))
 
     def score(self, row: Mapping[str, Any], responses: Mapping[str, str]) -> Score:
-        answers = {answer(responses[a]) for a in self.agents}
+        answers = {responses[a] for a in self.agents}
         same = len(answers) == 1 and answers <= set(SYMBOLS)
         parts = {a: float(same) / len(self.agents) for a in self.agents}
         return Score.of({RIGHT: float(same)}, per_agent=parts)

@@ -77,6 +77,7 @@ class Task(Generic[Row]):
         agents: the roles, in the fixed order of ``possible_agents``.
         max_terms: the largest value of each term. Their sum is the maximum of the score.
         fields: the columns that a row must have, all non-empty text. Other columns are kept and not checked.
+        max_response_length: the longest response in characters that makes sense; None for the environment's own limit.
         can_finish_early: whether ``score`` may return ``solved=True``; it decides what ``turn_reward="offset"`` does.
     """
 
@@ -84,6 +85,7 @@ class Task(Generic[Row]):
     agents: tuple[str, ...] = ()
     max_terms: Mapping[str, float] = {}
     fields: tuple[str, ...] = ()
+    max_response_length: int | None = None
     can_finish_early: bool = False
 
     def prompt(self, row: Row, agent: str) -> str:

@@ -1,0 +1,163 @@
+"""Evaluation: play held-out rows, and say how sure the numbers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pettingzoo import ParallelEnv
+
+from .batch import Batch
+from .policies.base import Policy
+from .rollout import Memory, Plan, Start, collect, scores
+from .seeding import derive_seed
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95 % bootstrap interval over rows."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def bootstrap(values: np.ndarray, *, seed: int = 0, resamples: int = 2000) -> Interval:
+    """Mean over rows with its percentile bootstrap interval (Efron 1979). Rows are resampled, not single episodes,
+    since episodes of one row are not independent.
+
+    Args:
+        values: (rows, episodes) or (rows,).
+        seed: of the resampling.
+        resamples: number of bootstrap samples.
+    """
+    rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1).mean(axis=1)
+    picks = np.random.default_rng(seed).integers(len(rows), size=(resamples, len(rows)))
+    low, high = np.percentile(rows[picks].mean(axis=1), [2.5, 97.5])
+    return Interval(float(rows.mean()), float(low), float(high))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found. R rows, E episodes of each.
+
+    Attributes:
+        scores: (R, E) raw joint score of an episode's last turn.
+        returns: (R, E) sum of an episode's rewards over turns, mean over agents.
+        terms: name -> (R, E), terms of the last turn's score.
+        lengths: (R, E) tokens in an episode's responses, all agents and turns together.
+        max_score: the maximum of the score where the environment states one.
+        transcripts: (R x E) the episodes in words, row by row.
+    """
+
+    scores: np.ndarray
+    returns: np.ndarray
+    terms: Mapping[str, np.ndarray]
+    lengths: np.ndarray
+    max_score: float | None
+    transcripts: Sequence[Mapping[str, Any]]
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers as plain JSON values: ``score``, ``return`` and terms with intervals, and the share of maximum."""
+        score = bootstrap(self.scores)
+        out: dict[str, Any] = {"score": score.mean, "score_low": score.low, "score_high": score.high}
+        if self.max_score:
+            out["percent"] = 100 * score.mean / self.max_score
+        returns = bootstrap(self.returns)
+        out |= {"return": returns.mean, "return_low": returns.low, "return_high": returns.high}
+        out |= {f"term/{name}": float(values.mean()) for name, values in self.terms.items()}
+        out |= {"tokens": float(self.lengths.mean()), "rows": len(self.scores), "episodes": self.scores.size}
+        return out
+
+
+def evaluate(
+    policies: Mapping[str, Policy],
+    make_env: Callable[[], ParallelEnv],
+    starts: Sequence[Start],
+    *,
+    seed: int,
+    episodes: int = 1,
+    greedy: bool = False,
+    memory: Memory | None = None,
+    at_once: int = 16,
+) -> Evaluation:
+    """Play ``episodes`` independent episodes from each start (one if greedy) and score them.
+
+    Args:
+        policies: who answers for each agent.
+        make_env: builds the environment with the held-out rows.
+        starts: (R) the rows.
+        seed: of the sampling; the same seed gives the same evaluation.
+        at_once: rows whose episodes are played together.
+    """
+    episodes = 1 if greedy else episodes
+    plan = Plan(episodes, "chains", max_joint_actions=10**9)
+    parts = []
+    for i in range(0, len(starts), at_once):
+        chunk = starts[i : i + at_once]
+        batch = collect(policies, make_env, chunk, plan, seed=derive_seed(seed, i), greedy=greedy, memory=memory)
+        parts.append(_measure(batch, len(chunk), episodes))
+    env = make_env()
+    names = list(dict.fromkeys(name for part in parts for name in part["terms"]))
+    shape = (len(starts), episodes)
+    return Evaluation(
+        scores=np.concatenate([p["scores"] for p in parts]).reshape(shape),
+        returns=np.concatenate([p["returns"] for p in parts]).reshape(shape),
+        terms={n: np.concatenate([p["terms"].get(n, np.zeros(len(p["scores"]))) for p in parts]).reshape(shape) for n in names},
+        lengths=np.concatenate([p["lengths"] for p in parts]).reshape(shape),
+        max_score=getattr(env.unwrapped, "max_score", None),
+        transcripts=[t for p in parts for t in p["transcripts"]],
+    )
+
+
+def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
+    """Everything of each episode, in order of (row, episode)."""
+    raw = scores(batch)
+    ends = np.flatnonzero(batch.terminated | batch.truncated)
+    first = [episode_steps(batch, k)[0] for k in ends]
+    ends = ends[np.argsort(first, kind="stable")]  # first steps are numbered row by row
+    assert len(ends) == rows * episodes
+    terms = [next((i["terms"] for i in batch.infos[k].values() if "terms" in i), {}) for k in ends]
+    paths = [episode_steps(batch, k) for k in ends]
+    return {
+        "scores": raw[ends],
+        "returns": np.array([batch.rewards[path].mean(axis=1).sum() for path in paths]),
+        "terms": {n: np.array([t.get(n, 0.0) for t in terms]) for n in dict.fromkeys(n for t in terms for n in t)},
+        "lengths": np.array([_tokens(batch, path) for path in paths], dtype=np.float64),
+        "transcripts": [transcript(batch, path) for path in paths],
+    }
+
+
+def episode_steps(batch: Batch, last: int) -> list[int]:
+    """The steps of the episode that ends with step ``last``, from its first."""
+    path = [last]
+    while (before := int(batch.parent[path[0]])) >= 0:
+        path.insert(0, before)
+    return path
+
+
+def transcript(batch: Batch, path: Sequence[int]) -> dict[str, Any]:
+    """One episode in words, as a JSON value: what each agent saw and wrote at each turn, and what it earned."""
+    turns = []
+    for k in path:
+        node = batch.step_node[k]
+        wrote = {a: batch.responses[b].raw_text for a, b in zip(batch.agents, batch.step_response[k], strict=True) if b >= 0}
+        info = next(iter(batch.infos[k].values()), {})
+        turns.append(
+            {
+                "observations": dict(batch.observations[node]),
+                "responses": wrote,
+                "rewards": dict(zip(batch.agents, batch.rewards[k].tolist(), strict=True)),
+                **{key: info[key] for key in ("score", "terms") if key in info},
+            }
+        )
+    return {"turns": turns}
+
+
+def _tokens(batch: Batch, path: Sequence[int]) -> int:
+    return sum(len(batch.responses[b].token_ids) for k in path for b in batch.step_response[k] if b >= 0)

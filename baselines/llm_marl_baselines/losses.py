@@ -1,0 +1,56 @@
+"""Losses: pure functions on tensors. All are sums over responses, so that micro-batches add up to the whole batch.
+
+Shapes: b responses in the micro-batch, T tokens at most.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from llm_marl_envs.errors import ConfigError
+
+Reduction = Literal["sequence", "token", "fixed"]
+
+
+def length_scale(reduction: Reduction, lengths: np.ndarray, weights: np.ndarray, fixed_length: int) -> float:
+    """What the sum over a response's tokens is divided by, one number for the whole batch of an agent.
+
+    ``sequence``: 1, the sum as in the paper. ``token``: the weighted mean length, so that every token of the batch has
+    the same weight and the loss is a token mean. ``fixed``: ``fixed_length``, as in Dr. GRPO (arXiv 2503.20783).
+    """
+    if reduction == "sequence":
+        return 1.0
+    if reduction == "token":
+        return float(np.average(lengths, weights=weights)) if len(lengths) and weights.sum() > 0 else 1.0
+    if reduction == "fixed":
+        if fixed_length < 1:
+            raise ConfigError(f"loss_reduction=fixed needs fixed_length of at least 1, not {fixed_length}.")
+        return float(fixed_length)
+    raise ConfigError(f"loss_reduction is sequence, token or fixed, not {reduction!r}.")
+
+
+def policy_gradient(
+    logprobs: torch.Tensor, mask: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """- sum over responses of weight * advantage * log pi(response), where log pi sums over its tokens.
+
+    Args:
+        logprobs: (b, T), with gradient.
+        mask: (b, T) bool.
+        advantages, weights: (b,).
+    """
+    return -(weights * advantages * (logprobs * mask).sum(dim=1)).sum()
+
+
+def kl_to_reference(
+    logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """Sum over responses of weight * sum over tokens of an estimate of KL(policy || reference).
+
+    Per token it is exp(d) - d - 1 with d = log reference - log policy: never negative, and unbiased for tokens that
+    the policy sampled (J. Schulman, "Approximating KL divergence", 2020; GRPO, arXiv 2402.03300, eq. 4).
+    """
+    d = torch.where(mask, reference - logprobs, 0.0)
+    return (weights * (torch.exp(d) - d - 1).sum(dim=1)).sum()

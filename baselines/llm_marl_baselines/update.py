@@ -1,0 +1,106 @@
+"""Turns a batch and its advantages into gradients: the part that all policy-gradient algorithms share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from llm_marl_envs.errors import ConfigError
+
+from .batch import Batch
+from .losses import Reduction, kl_to_reference, length_scale, policy_gradient
+from .optim import NonFiniteError
+from .policies.base import TrainablePolicy
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """How token log-probabilities become a loss.
+
+    Attributes:
+        reduction: ``sequence`` sums over a response's tokens (the paper), ``token`` takes the mean over all tokens,
+            ``fixed`` divides the sum by ``fixed_length``.
+        fixed_length: tokens, for ``fixed``.
+        kl_coef: weight of the KL to the reference policy; 0 (the paper) leaves the reference out altogether.
+    """
+
+    reduction: Reduction = "sequence"
+    fixed_length: int = 0
+    kl_coef: float = 0.0
+
+    def __post_init__(self) -> None:
+        length_scale(self.reduction, np.ones(1), np.ones(1), self.fixed_length)
+        if not self.kl_coef >= 0:
+            raise ConfigError(f"loss.kl_coef must be at least 0, not {self.kl_coef}.")
+
+
+def accumulate_gradients(
+    policy: TrainablePolicy, batch: Batch, agent: str, advantages: np.ndarray, config: LossConfig
+) -> dict[str, float]:
+    """Add the gradient of one agent's loss, averaged over the batch's roots, to its parameters' ``.grad``.
+
+    Args:
+        policy: scores the agent's responses.
+        batch: of B responses.
+        agent: whose responses to learn from.
+        advantages: (B,)
+        config: see :class:`LossConfig`.
+
+    Returns:
+        ``loss``, and where they were computed ``entropy`` (nats per token), ``kl`` (nats per token) and
+        ``logprob_gap`` (largest difference between log-probs at sampling and now, absolute). Responses without an
+        advantage cost nothing and are left out of these, unless the KL needs them.
+
+    Raises:
+        NonFiniteError: the loss is NaN or infinite.
+    """
+    mine = batch.of_agent(agent)
+    weights = batch.weight[mine] / batch.num_roots
+    lengths = np.array([len(batch.responses[b].token_ids) for b in mine])
+    if (lengths == 0).any():
+        raise ConfigError(f"A response of agent {agent!r} has no tokens: its policy does not sample, so it cannot be trained.")
+    weights = weights / length_scale(config.reduction, lengths, weights, config.fixed_length)
+    used = np.ones(len(mine), dtype=bool) if config.kl_coef else advantages[mine] != 0
+    if not used.any():
+        return {"loss": 0.0}
+    responses = [batch.responses[b] for b in mine[used]]
+    adv = torch.from_numpy(advantages[mine][used])
+    w = torch.from_numpy(weights[used])
+    prompts, tokens = [r.prompt_ids for r in responses], [r.token_ids for r in responses]
+    reference: dict[int, torch.Tensor] = {}
+    if config.kl_coef:
+        for scored in policy.score(agent, prompts, tokens, reference=True, grad=False):
+            reference |= {int(i): row for i, row in zip(scored.index, scored.logprobs, strict=True)}
+    loss_sum = kl_sum = entropy_sum = gap = 0.0
+    for scored in policy.score(agent, prompts, tokens):
+        index, mask, logprobs = scored.index.cpu(), scored.mask, scored.logprobs
+        rows_adv, rows_w = (v[index].to(logprobs) for v in (adv, w))
+        loss = policy_gradient(logprobs, mask, rows_adv, rows_w)
+        if config.kl_coef:
+            width = logprobs.shape[1]
+            base = torch.stack([_padded(reference[int(i)], width) for i in index]).to(logprobs)
+            loss = loss + config.kl_coef * kl_to_reference(logprobs, base, mask, rows_w)
+            kl_sum += float(kl_to_reference(logprobs.detach(), base, mask, torch.ones_like(rows_w)))
+        if not torch.isfinite(loss):
+            raise NonFiniteError(f"the loss of agent {agent!r} is {loss.item()}")
+        loss.backward()
+        loss_sum += float(loss.detach())
+        entropy_sum += float(scored.entropy.sum())
+        gap = max(gap, _largest_gap(logprobs.detach(), mask, [responses[int(i)].logprobs for i in index]))
+    count = float(lengths[used].sum())
+    stats = {"loss": loss_sum, "entropy": entropy_sum / count, "logprob_gap": gap}
+    if config.kl_coef:
+        stats["kl"] = kl_sum / count
+    return stats
+
+
+def _padded(row: torch.Tensor, width: int) -> torch.Tensor:
+    return torch.nn.functional.pad(row[:width], (0, max(width - len(row), 0)))
+
+
+def _largest_gap(logprobs: torch.Tensor, mask: torch.Tensor, sampled: list[np.ndarray]) -> float:
+    gap = 0.0
+    for row, keep, then in zip(logprobs, mask, sampled, strict=True):
+        gap = max(gap, float((row[keep] - torch.from_numpy(then).to(row)).abs().max()))
+    return gap
