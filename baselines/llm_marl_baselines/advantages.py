@@ -6,6 +6,7 @@ Letters as in :mod:`~llm_marl_baselines.batch`: M nodes, B responses, K steps (j
 from __future__ import annotations
 
 import numpy as np
+
 from llm_marl_envs.errors import ConfigError
 
 

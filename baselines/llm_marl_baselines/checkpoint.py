@@ -47,8 +47,6 @@ def save(
         for path in sorted(partial.rglob("*"), reverse=True):
             _flush(path)
         _flush(partial)
-        if final.exists():  # A run that was resumed from an earlier checkpoint comes by here again.
-            shutil.rmtree(final)
         os.rename(partial, final)
         _flush(folder)
     except (OSError, RuntimeError) as error:

@@ -63,7 +63,7 @@ class Evaluation:
     transcripts: Sequence[Mapping[str, Any]]
 
     def summary(self) -> dict[str, Any]:
-        """The numbers as plain JSON values: ``score``, ``return`` and terms with intervals, and the share of maximum."""
+        """Plain JSON values: ``score`` and ``return`` with intervals, share of the maximum, terms."""
         score = bootstrap(self.scores)
         out: dict[str, Any] = {"score": score.mean, "score_low": score.low, "score_high": score.high}
         if self.max_score:
@@ -104,12 +104,16 @@ def evaluate(
         parts.append(_measure(batch, len(chunk), episodes))
     env = make_env()
     names = list(dict.fromkeys(name for part in parts for name in part["terms"]))
-    shape = (len(starts), episodes)
+
+    def joined(key: str, term: str | None = None) -> np.ndarray:
+        values = [p[key] if term is None else p[key].get(term, np.zeros(len(p["scores"]))) for p in parts]
+        return np.concatenate(values).reshape(len(starts), episodes)
+
     return Evaluation(
-        scores=np.concatenate([p["scores"] for p in parts]).reshape(shape),
-        returns=np.concatenate([p["returns"] for p in parts]).reshape(shape),
-        terms={n: np.concatenate([p["terms"].get(n, np.zeros(len(p["scores"]))) for p in parts]).reshape(shape) for n in names},
-        lengths=np.concatenate([p["lengths"] for p in parts]).reshape(shape),
+        scores=joined("scores"),
+        returns=joined("returns"),
+        terms={name: joined("terms", name) for name in names},
+        lengths=joined("lengths"),
         max_score=getattr(env.unwrapped, "max_score", None),
         transcripts=[t for p in parts for t in p["transcripts"]],
     )
@@ -118,12 +122,11 @@ def evaluate(
 def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
     """Everything of each episode, in order of (row, episode)."""
     raw = scores(batch)
-    ends = np.flatnonzero(batch.terminated | batch.truncated)
-    first = [episode_steps(batch, k)[0] for k in ends]
-    ends = ends[np.argsort(first, kind="stable")]  # first steps are numbered row by row
-    assert len(ends) == rows * episodes
-    terms = [next((i["terms"] for i in batch.infos[k].values() if "terms" in i), {}) for k in ends]
-    paths = [episode_steps(batch, k) for k in ends]
+    paths = [episode_steps(batch, k) for k in np.flatnonzero(batch.terminated | batch.truncated).tolist()]
+    paths.sort(key=lambda path: path[0])  # first steps are numbered row by row
+    assert len(paths) == rows * episodes
+    ends = [path[-1] for path in paths]
+    terms = [step_terms(batch, k) for k in ends]
     return {
         "scores": raw[ends],
         "returns": np.array([batch.rewards[path].mean(axis=1).sum() for path in paths]),
@@ -131,6 +134,11 @@ def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
         "lengths": np.array([_tokens(batch, path) for path in paths], dtype=np.float64),
         "transcripts": [transcript(batch, path) for path in paths],
     }
+
+
+def step_terms(batch: Batch, step: int) -> Mapping[str, float]:
+    """The named terms of a step's score, where the environment reports them."""
+    return next((info["terms"] for info in batch.infos[step].values() if "terms" in info), {})
 
 
 def episode_steps(batch: Batch, last: int) -> list[int]:
@@ -146,7 +154,9 @@ def transcript(batch: Batch, path: Sequence[int]) -> dict[str, Any]:
     turns = []
     for k in path:
         node = batch.step_node[k]
-        wrote = {a: batch.responses[b].raw_text for a, b in zip(batch.agents, batch.step_response[k], strict=True) if b >= 0}
+        wrote = {
+            a: batch.responses[b].raw_text for a, b in zip(batch.agents, batch.step_response[k], strict=True) if b >= 0
+        }
         info = next(iter(batch.infos[k].values()), {})
         turns.append(
             {

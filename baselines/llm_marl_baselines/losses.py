@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+
 from llm_marl_envs.errors import ConfigError
 
 Reduction = Literal["sequence", "token", "fixed"]

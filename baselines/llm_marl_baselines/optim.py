@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
 from llm_marl_envs.errors import ConfigError, LlmMarlError
 
 

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 from gymnasium.spaces import Text
+from pettingzoo import ParallelEnv
+
 from llm_marl_envs.errors import ConfigError, LlmMarlError
 from llm_marl_envs.spaces import UnicodeText
 from llm_marl_envs.text import render_turn
 from llm_marl_envs.vector import step_together
-from pettingzoo import ParallelEnv
 
 from .batch import Batch
 from .policies.base import Message, Policy, Request, Response
@@ -61,7 +62,9 @@ class Plan:
         if self.group_size < 1:
             raise ConfigError(f"group_size must be at least 1, not {self.group_size}.")
         if self.shape not in ("tree", "chains") or self.pairing not in ("aligned", "cross"):
-            raise ConfigError(f"shape is 'tree' or 'chains', pairing 'aligned' or 'cross', not {self.shape}/{self.pairing}.")
+            raise ConfigError(
+                f"shape is 'tree' or 'chains', pairing 'aligned' or 'cross', not {self.shape}/{self.pairing}."
+            )
         if self.shape == "chains" and self.pairing == "cross":
             raise ConfigError("pairing='cross' needs shape='tree': chains have one joint action for each response.")
 
@@ -82,7 +85,7 @@ class Plan:
     def check(self, count: int, detail: str) -> None:
         if count > self.max_joint_actions:
             raise ConfigError(
-                f"This rollout has {count:,} joint actions ({detail}), and max_joint_actions is {self.max_joint_actions:,}. "
+                f"This rollout has {count:,} joint actions ({detail}); max_joint_actions is {self.max_joint_actions:,}. "
                 "Lower group_size, num_turns or the rows of a step, use shape='chains', or raise max_joint_actions."
             )
 
@@ -155,8 +158,8 @@ def collect(
         plan.check(len(recorder.steps) + sum(counts), f"{len(starts)} starts, turn {turn + 1}")
         answers = _ask(policies, level, plan, derive_seed(seed, turn), greedy)
         steps = [s for node, given in zip(level, answers, strict=True) for s in recorder.add_node(node, given)]
-        for node, count in zip(level, counts, strict=True):
-            _branch([s for s in steps if s.node is node], node, count, make_env)
+        for node in level:
+            _branch([s for s in steps if s.node is node], node, make_env)
         results = step_together([s.env for s in steps], [s.actions for s in steps], executor)
         level = []
         for step, (observations, rewards, terminations, truncations, infos) in zip(steps, results, strict=True):
@@ -208,18 +211,19 @@ def _root(env: ParallelEnv, start: Start, index: int) -> _Node:
 def _child(step: _Step, observations: Mapping[str, Any], infos: Mapping[str, Any], remembers: bool) -> _Node:
     node = step.node
     shown = _texts(step.env, observations)
-    messages = {}
+    messages: dict[str, tuple[Message, ...]] = {}
     for agent in step.env.agents:
         told: Message = {"role": "user", "content": shown[agent]}
         before = node.messages.get(agent, ())
         if not remembers:
             messages[agent] = (told,)
         elif agent in node.acting:
-            messages[agent] = (*before, {"role": "assistant", "content": step.actions[agent]}, told)
+            answer: Message = {"role": "assistant", "content": step.actions[agent]}
+            messages[agent] = (*before, answer, told)
         else:
             # It was not asked, so two observations follow each other: chat templates want one message for both.
-            waiting = "\n\n".join(m["content"] for m in (*before[-1:], told))
-            messages[agent] = (*before[:-1], {"role": "user", "content": waiting})
+            both: Message = {"role": "user", "content": "\n\n".join(m["content"] for m in (*before[-1:], told))}
+            messages[agent] = (*before[:-1], both)
     asked = {a: step.actions[a] for a in node.acting}
     return _Node(
         step.env,
@@ -250,31 +254,29 @@ class _Step:
     index: int
     siblings: int
     actions: dict[str, str]
-    env: ParallelEnv = None  # type: ignore[assignment]
+    env: ParallelEnv
 
 
-def _branch(steps: Sequence[_Step], node: _Node, count: int, make_env: Callable[[], ParallelEnv]) -> None:
+def _branch(steps: Sequence[_Step], node: _Node, make_env: Callable[[], ParallelEnv]) -> None:
     """Give each joint action of a node an environment of its own; the last one takes the node's."""
-    assert len(steps) == count
     for step in steps[:-1]:
         step.env = _copy(node, make_env)
-    steps[-1].env = node.env
 
 
 def _copy(node: _Node, make_env: Callable[[], ParallelEnv]) -> ParallelEnv:
     # Only a clone() that the class itself defines: PettingZoo's wrappers forward attributes, so an inherited one would
     # silently give the environment without its wrapper.
     if "clone" in vars(type(node.env)):
-        return node.env.clone()  # type: ignore[attr-defined]
+        return node.env.clone()
     env = make_env()
     observations, _ = env.reset(seed=node.start.seed, options=node.start.options and dict(node.start.options))
     for turn, (seen, actions) in enumerate(zip([*node.seen, node.observations], [*node.played, None], strict=True)):
         for agent, text in seen.items():
             if str(observations.get(agent)) != text:
                 raise ReplayError(
-                    f"{env}: replayed with seed {node.start.seed} and the same actions, agent {agent!r} sees something else "
-                    f"at turn {turn + 1} than at first. Branching needs a deterministic environment or one that defines "
-                    "clone(); with neither, use shape='chains' on one turn or group_size=1."
+                    f"{env}: replayed with seed {node.start.seed} and the same actions, agent {agent!r} sees other text "
+                    f"at turn {turn + 1} than at first. Branching needs a deterministic environment or one with "
+                    "a clone(); with neither, use shape='chains' on one turn or group_size=1."
                 )
         if actions is not None:
             observations, *_ = env.step(dict(actions))
@@ -329,7 +331,7 @@ class _Recorder:
             for agent, g in chosen.items():
                 row[self.agents.index(agent)] = first[agent] + g
             actions = {a: texts[a][chosen[a]] if a in chosen else idle[a] for a in node.env.agents}
-            steps.append(_Step(node, len(self.steps), len(combinations), actions))
+            steps.append(_Step(node, len(self.steps), len(combinations), actions, node.env))
             self.steps.append(row)
             self.step_node.append(number)
         return steps

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+
 from llm_marl_envs.errors import ConfigError
 
 from .batch import Batch
@@ -59,7 +60,9 @@ def accumulate_gradients(
     weights = batch.weight[mine] / batch.num_roots
     lengths = np.array([len(batch.responses[b].token_ids) for b in mine])
     if (lengths == 0).any():
-        raise ConfigError(f"A response of agent {agent!r} has no tokens: its policy does not sample, so it cannot be trained.")
+        raise ConfigError(
+            f"A response of agent {agent!r} has no tokens: its policy does not sample, so it cannot be trained."
+        )
     weights = weights / length_scale(config.reduction, lengths, weights, config.fixed_length)
     used = np.ones(len(mine), dtype=bool) if config.kl_coef else advantages[mine] != 0
     if not used.any():

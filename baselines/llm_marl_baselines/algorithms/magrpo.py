@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+
 from llm_marl_envs.errors import ConfigError
 
 from ..advantages import group_advantages, joint_rewards, response_returns, step_returns

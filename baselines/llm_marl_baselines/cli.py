@@ -1,0 +1,79 @@
+"""The command ``llm-marl``.
+
+    train ALGORITHM --env ID --model NAME   train agents
+    train --resume RUN                      go on with a run
+    eval RUN                                repeat the evaluation of a run's newest checkpoint
+    plot RUN...                             draw learning curves
+    export RUN --to DIR                     write one adapter folder per agent
+    list                                    environments, algorithms, configurations
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from llm_marl_envs.errors import (
+    ConfigError,
+    DataError,
+    LlmMarlError,
+    MissingDependencyError,
+    UnknownNameError,
+)
+from llm_marl_envs.tables import Table
+
+USAGE_ERRORS = (ConfigError, DataError, UnknownNameError, MissingDependencyError)
+COMMANDS = Table(
+    "command",
+    {
+        "train": "llm_marl_baselines.commands.train:main",
+        "eval": "llm_marl_baselines.commands.evaluation:main",
+        "plot": "llm_marl_baselines.commands.plot:main",
+        "export": "llm_marl_baselines.commands.export:main",
+        "list": "llm_marl_baselines.commands.listing:main",
+    },
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in args
+    args = [a for a in args if a != "--debug"]
+    # Tokenizers warn about forks and transformers about everything; what users need to know we say ourselves.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        return _dispatch(args)
+    except SystemExit as stop:  # argparse leaves by it, after it has said what is wrong
+        return stop.code if isinstance(stop.code, int) else 2
+    except KeyboardInterrupt:
+        print("\nStopped by Ctrl-C.", file=sys.stderr)
+        return 130
+    except LlmMarlError as error:
+        if debug:
+            raise
+        print(f"llm-marl: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, USAGE_ERRORS) else 1
+
+
+def _dispatch(args: list[str]) -> int:
+    if not args or args[0] in ("-h", "--help"):
+        print(__doc__)
+        print(
+            "Each command explains itself: llm-marl train magrpo --help. --debug shows tracebacks. No telemetry is sent."
+        )
+        return 0 if args else 2
+    if args[0] == "--version":
+        from llm_marl_envs import __version__
+
+        print(f"llm-marl {__version__}")
+        return 0
+    return COMMANDS.resolve(args[0])(args[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

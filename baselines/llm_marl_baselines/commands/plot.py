@@ -1,0 +1,22 @@
+"""``llm-marl plot RUN... [--to FILE]``: learning curves as a PNG; runs that differ in the seed alone become a band."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from llm_marl_envs.errors import ConfigError
+
+from ..report import write_plot
+
+
+def main(args: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="llm-marl plot", description=__doc__, allow_abbrev=False)
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a run")
+    parser.add_argument("--to", type=Path, default=Path("curves.png"), help="the PNG to write (default: curves.png)")
+    given = parser.parse_args(args)
+    try:
+        print(write_plot(given.runs, given.to))
+    except OSError as error:
+        raise ConfigError(f"{given.to} cannot be written: {error}") from error
+    return 0

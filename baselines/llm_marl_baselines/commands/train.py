@@ -1,0 +1,100 @@
+"""``llm-marl train``: from a command line to a finished run.
+
+llm-marl train magrpo --env writing/tldr-v0 --model smollm2
+llm-marl train magrpo --config magrpo-small --optim.lr 3e-4
+llm-marl train --resume RUN
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from llm_marl_envs.errors import ConfigError
+
+from .. import run as runs
+from ..algorithms import ALGORITHMS
+from ..report import summarize, write_plot
+from ..settings import Settings, parse, settings_of
+from ..trainer import Interrupted, Trainer
+
+
+def main(args: list[str]) -> int:
+    name = args[0] if args and not args[0].startswith("-") else None
+    rest = [_underscored(a) for a in args[1 if name else 0 :]]
+    if "--resume" in rest or any(a.startswith("--resume=") for a in rest):
+        settings, run = _resumed(name, rest)
+        resume = True
+    elif name is None:
+        print(__doc__)
+        known = ", ".join(ALGORITHMS)
+        raise ConfigError(f"llm-marl train needs an algorithm first ({known}), or --resume RUN.")
+    else:
+        settings = parse(name, rest)
+        run, resume = Path(), False
+    print(f"llm-marl train {settings.name}: {settings.train.env}, {settings.train.model}", file=sys.stderr)
+    return execute(settings, run if resume else None)
+
+
+def execute(settings: Settings, resume: Path | None = None) -> int:
+    """Train and report. ``resume`` is the folder of the run to go on with."""
+    if resume is None:
+        # Everything that can be wrong with the settings shows before a folder is made.
+        trainer = runs.build(settings, Path())
+        trainer.run = runs.create(settings)
+    else:
+        trainer = runs.build(settings, resume)
+    print(_announcement(trainer), file=sys.stderr, flush=True)
+    try:
+        trainer.train(resume=resume is not None)
+    except Interrupted as stop:
+        print(f"{stop} Go on with: llm-marl train --resume {trainer.run}", file=sys.stderr)
+        return 130
+    plot = write_plot([trainer.run], trainer.run / "curves.png")
+    print(summarize(trainer.run))
+    print(f"\nRun: {trainer.run}\nPlot: {plot}")
+    return 0
+
+
+def _resumed(name: str | None, args: list[str]) -> tuple[Settings, Path]:
+    rest = list(args)
+    place = next(i for i, a in enumerate(rest) if a == "--resume" or a.startswith("--resume="))
+    _, _, path = rest.pop(place).partition("=")
+    if not path and place < len(rest) and not rest[place].startswith("-"):
+        path = rest.pop(place)
+    others = rest
+    if not path:
+        raise ConfigError("--resume takes the folder of a run: llm-marl train --resume runs/NAME")
+    if others:
+        raise ConfigError(
+            f"--resume goes on with the run's own settings ({path}/config.yaml), so it takes no others; got {others}. "
+            "To change a setting start a new run."
+        )
+    run = Path(path)
+    stored = runs.read_config(run)
+    if name is not None and name != stored["name"]:
+        raise ConfigError(f"{run} is a run of {stored['name']}, not of {name}.")
+    return settings_of(stored), run
+
+
+def _underscored(arg: str) -> str:
+    """``--eval-every 5`` as ``--eval_every``: both spellings of a key are accepted, values stay as they are."""
+    if not arg.startswith("--"):
+        return arg
+    key, equals, value = arg.partition("=")
+    return "--" + key[2:].replace("-", "_") + equals + value
+
+
+def _announcement(trainer: Trainer) -> str:
+    """What is about to happen, in numbers."""
+    config, plan = trainer.config, trainer.algorithm.plan
+    env = trainer.make_env()
+    turns = getattr(env.unwrapped, "num_turns", None)
+    agents = len(env.possible_agents)
+    count = "unknown" if turns is None else f"{plan.count(agents, turns, config.rows_per_step):,}"
+    models = ", ".join(f"{key}: {value}" for key, value in trainer.policy.describe().items())
+    return (
+        f"{agents} agents ({', '.join(env.possible_agents)}), {turns or '?'} turns; a step plays {count} joint actions "
+        f"from {config.rows_per_step} rows, G = {plan.group_size} ({plan.shape}, {plan.pairing})\n{models}\n"
+        f"run: {trainer.run}"
+    )

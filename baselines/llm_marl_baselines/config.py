@@ -1,0 +1,155 @@
+"""The settings of a run: one dataclass, one YAML file, one command line, all of the same names.
+
+``TrainConfig`` holds every setting but the algorithm's own, which stand in its ``Config`` under ``algorithm``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from llm_marl_envs.errors import ConfigError
+from llm_marl_envs.tables import did_you_mean
+
+from .optim import OptimConfig
+
+
+@dataclass
+class SamplingConfig:
+    """How policies sample; nothing is taken from a model's own generation_config.
+
+    Attributes:
+        temperature: divides the logits.
+        top_p: nucleus probability; below 1 sampling is off-policy (the paper: 0.9).
+        top_k: number of most likely tokens kept; 0 switches it off.
+        max_new_tokens: most tokens of a response. Unset: 128, or the longest text that the action space holds.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int | None = None
+
+
+@dataclass
+class LoraConfig:
+    """The adapters of sharing=isolated and sharing=shared.
+
+    Attributes:
+        rank: of the update matrices.
+        alpha: the update is scaled by alpha / rank.
+        target_modules: names of the layers that get one; unset: q, v and o projections where the model has them.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    target_modules: list[str] | None = None
+
+
+@dataclass
+class PromptConfig:
+    """From messages to tokens.
+
+    Attributes:
+        max_tokens: longest prompt.
+        overflow: what happens to a longer one: ``error``, or ``drop_oldest_turns``, which keeps the first prompt.
+        chat_template_kwargs: passed to the tokenizer's chat template, such as enable_thinking: false.
+        memory: ``chat``: a policy sees the conversation so far; ``observation``: the newest observation only. Unset:
+            what the environment asks for.
+    """
+
+    max_tokens: int = 2048
+    overflow: Literal["error", "drop_oldest_turns"] = "error"
+    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
+    memory: Literal["chat", "observation"] | None = None
+
+
+@dataclass
+class TrainConfig:
+    """A training run.
+
+    Attributes:
+        env: environment id, or package.module:id.
+        model: smollm2, tiny, a folder, or a hub id; or a mapping from agent to one of these.
+        env_args: keyword arguments of the environment.
+        sharing: isolated (an adapter per agent), shared (one adapter for all) or full (own weights each).
+        steps: updates.
+        rows_per_step: episode starts (data rows) of one update.
+        seed: of everything random in the run.
+        eval_every: steps between evaluations on held-out rows; 0 evaluates before and after only, -1 never.
+        eval_rows: most rows of an evaluation; unset: all held-out rows.
+        eval_episodes: sampled episodes of each row, beside one greedy episode.
+        eval_env_args: changes to env_args for the held-out rows. Unset: split=eval where the environment's own data is
+            used.
+        output: folder of the run. Unset: runs/ALGORITHM-ENV-MODEL-seedN, with a number if that is taken.
+        checkpoint_every: steps between checkpoints; there is always one at the end.
+        keep_checkpoints: how many of them are kept.
+        samples_every: steps between transcripts of training episodes in samples.jsonl; 0 for none.
+        trackers: beside metrics.jsonl; names of accelerate's trackers.
+        device: auto, cpu, cuda ...
+        dtype: of frozen base weights: auto, float32, bfloat16. Trainable weights are float32.
+        tokens_per_batch: most tokens in one forward pass, prompts included.
+        optim: AdamW and its schedule.
+        sampling: how policies sample.
+        lora: adapters.
+        prompts: from messages to tokens.
+    """
+
+    env: str
+    model: str | dict[str, str]
+    env_args: dict[str, Any] = field(default_factory=dict)
+    sharing: Literal["isolated", "shared", "full"] = "isolated"
+    steps: int = 100
+    rows_per_step: int = 2
+    seed: int = 0
+    eval_every: int = 0
+    eval_rows: int | None = None
+    eval_episodes: int = 4
+    eval_env_args: dict[str, Any] | None = None
+    output: str | None = None
+    checkpoint_every: int = 10
+    keep_checkpoints: int = 2
+    samples_every: int = 10
+    trackers: list[str] = field(default_factory=lambda: ["tensorboard"])
+    device: str = "auto"
+    dtype: str = "auto"
+    tokens_per_batch: int = 4096
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    lora: LoraConfig = field(default_factory=LoraConfig)
+    prompts: PromptConfig = field(default_factory=PromptConfig)
+
+    def __post_init__(self) -> None:
+        limits = {"steps": 0, "rows_per_step": 1, "checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 1}
+        limits |= {"eval_every": -1, "samples_every": 0, "tokens_per_batch": 1} | (
+            {"eval_rows": 1} if self.eval_rows else {}
+        )
+        for name, least in limits.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}.")
+        if self.seed < 0:
+            raise ConfigError(f"seed must be at least 0, not {self.seed}.")
+
+
+def config_path(name: str) -> Path:
+    """A file of that name, or the packaged configuration (``magrpo-small`` or ``magrpo-small.yaml``).
+
+    Raises:
+        ConfigError: there is neither; the message lists the packaged ones.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    packaged = packaged_configs()
+    short = Path(name).name.removesuffix(".yaml")
+    if short in packaged and Path(name).parent == Path("."):
+        return packaged[short]
+    hint = did_you_mean(short, packaged)
+    raise ConfigError(f"There is no configuration file {name!r}.{hint} Packaged: {', '.join(packaged)}.")
+
+
+def packaged_configs() -> dict[str, Path]:
+    """Name -> file of the configurations that ship with this package."""
+    folder = resources.files(__package__) / "configs"
+    return {p.name.removesuffix(".yaml"): Path(str(p)) for p in sorted(folder.iterdir(), key=lambda p: p.name)}

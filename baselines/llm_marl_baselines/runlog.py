@@ -1,0 +1,158 @@
+"""What a run writes down, and what it shows.
+
+``metrics.jsonl``   numbers only, no times: a resumed run ends byte-identical to one that was never stopped
+``timing.jsonl``    seconds and rates, which differ from run to run
+``samples.jsonl``   whole transcripts
+``events``          the same metrics for TensorBoard and other trackers, through accelerate
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from accelerate.tracking import filter_trackers
+from accelerate.utils import LoggerType
+
+from llm_marl_envs.errors import ConfigError, LlmMarlError
+from llm_marl_envs.tables import did_you_mean
+
+LOGS = ("metrics.jsonl", "timing.jsonl", "samples.jsonl")
+
+
+class RunLogError(LlmMarlError, OSError):
+    """A log line could not be written."""
+
+
+class RunLog:
+    """The log files of one run, open for appending.
+
+    Args:
+        run: the run's folder.
+        sizes: bytes of each log at the checkpoint that the run goes on from; what is beyond is cut off. None for a
+            new run, whose logs start empty.
+        trackers: names of accelerate's trackers ("tensorboard", "wandb" ...).
+        config: shown by the trackers as the run's hyper-parameters.
+    """
+
+    def __init__(self, run: Path, sizes: Mapping[str, int] | None, trackers: Sequence[str], config: Mapping[str, Any]):
+        self.run = run
+        self._files = {}
+        for name in LOGS:
+            with open(run / name, "ab") as file:
+                file.truncate((sizes or {}).get(name, 0))
+            self._files[name] = open(run / name, "ab", buffering=0)
+        self._trackers = _start_trackers(run, trackers, config)
+
+    def write(self, name: str, record: Mapping[str, Any]) -> None:
+        """Append one line.
+
+        Raises:
+            RunLogError: it could not be written whole; the part that was is removed.
+        """
+        file = self._files[name]
+        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        start = file.tell()
+        try:
+            written = file.write(line)
+            if written != len(line):
+                raise OSError(f"only {written} of {len(line)} bytes were written")
+        except OSError as error:
+            os.ftruncate(file.fileno(), start)
+            raise RunLogError(
+                f"{self.run / name} could not be written: {error}. Free some space, then --resume {self.run}."
+            ) from error
+
+    def metrics(self, record: Mapping[str, Any]) -> None:
+        """Append to metrics.jsonl and tell the trackers; ``record`` has ``step`` and ``phase``."""
+        self.write("metrics.jsonl", record)
+        numbers = {
+            f"{record['phase']}/{k}": v for k, v in record.items() if isinstance(v, (int, float)) and k != "step"
+        }
+        for tracker in self._trackers:
+            tracker.log(numbers, step=record["step"])
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each log now, with all of it on the disk."""
+        for file in self._files.values():
+            os.fsync(file.fileno())
+        return {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
+
+    def close(self) -> None:
+        for tracker in self._trackers:
+            tracker.finish()
+        for file in self._files.values():
+            file.close()
+
+
+def _start_trackers(run: Path, names: Sequence[str], config: Mapping[str, Any]) -> list[Any]:
+    known = [str(t.value) for t in LoggerType if t.value != "all"]
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"Unknown tracker {name!r}.{did_you_mean(name, known)} Known to accelerate: {', '.join(known)}."
+            )
+    chosen = filter_trackers(list(names), logging_dir=str(run))
+    missing = set(names) - {str(getattr(t, "value", t)) for t in chosen}
+    if missing:
+        raise ConfigError(
+            f"Tracker {sorted(missing)[0]!r} is not installed: pip install {sorted(missing)[0]}, or drop it."
+        )
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+    started = []
+    for chosen_type in chosen:
+        kind = LOGGER_TYPE_TO_CLASS[str(getattr(chosen_type, "value", chosen_type))]
+        tracker = kind("events", logging_dir=str(run)) if kind.requires_logging_directory else kind("llm-marl")
+        tracker.start()
+        tracker.store_init_configuration({k: v for k, v in config.items() if isinstance(v, (int, float, str, bool))})
+        started.append(tracker)
+    return started
+
+
+class Progress:
+    """A live bar on a terminal, plain lines in a pipe."""
+
+    def __init__(self, total: int, done: int):
+        self._total, self._done, self._bar = total, done, None
+        self._start, self._first = time.monotonic(), done
+        if sys.stderr.isatty():
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("training", total=total, completed=done)
+
+    def step(self, shown: Mapping[str, float]) -> None:
+        """One more update is done; ``shown`` are the numbers beside the bar."""
+        self._done += 1
+        text = ", ".join(
+            f"{name} {value:,.0f}" if value >= 100 else f"{name} {value:.3f}" for name, value in shown.items()
+        )
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, description=text)
+            return
+        rate = (time.monotonic() - self._start) / (self._done - self._first)
+        left = rate * (self._total - self._done)
+        print(f"step {self._done}/{self._total}: {text}, {left:,.0f} s left", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,249 @@
+"""The training loop: rows, rollouts, updates, evaluations, logs and checkpoints."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pettingzoo import ParallelEnv
+
+from llm_marl_envs import CollaborationEnv
+from llm_marl_envs.errors import LlmMarlError
+
+from . import checkpoint
+from .algorithms import Algorithm
+from .batch import Batch
+from .config import TrainConfig
+from .evaluate import Evaluation, episode_steps, evaluate, step_terms, transcript
+from .optim import NonFiniteError, Optimizers
+from .policies.base import TrainablePolicy
+from .rollout import Start, collect, scores
+from .runlog import Progress, RunLog
+from .seeding import derive_seed
+
+MakeEnv = Callable[[], ParallelEnv]
+
+
+class Interrupted(LlmMarlError):
+    """The run was stopped by Ctrl-C after saving."""
+
+
+@dataclass
+class Trainer:
+    """One run. ``train()`` does all of it.
+
+    Args:
+        config: the settings.
+        algorithm: makes gradients of batches.
+        policy: answers for every agent, and is trained.
+        make_env, make_eval_env: build environments with the training and with the held-out rows.
+        run: the run's folder.
+        hyperparameters: all settings in one flat mapping, for trackers.
+    """
+
+    config: TrainConfig
+    algorithm: Algorithm
+    policy: TrainablePolicy
+    make_env: MakeEnv
+    make_eval_env: MakeEnv
+    run: Path
+    hyperparameters: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        env = self.make_env()
+        self.agents = list(env.possible_agents)
+        self.policies = dict.fromkeys(self.agents, self.policy)
+        self._num_rows = num_rows(env)
+        learners = dict.fromkeys(self.policy.learner_of(a) for a in self.agents)
+        parameters = {learner: self.policy.parameters(learner) for learner in learners}
+        self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps)
+
+    def train(self, resume: bool = False) -> None:
+        """Run all steps, or go on from the newest checkpoint.
+
+        Raises:
+            NonFiniteError: a loss or gradient is not finite; the batch is saved first.
+            Interrupted: Ctrl-C; a checkpoint is saved first.
+        """
+        config, step, sizes = self.config, 0, None
+        checkpoint.clean(self.run)
+        if resume and (saved := checkpoint.complete(self.run)):
+            state = checkpoint.load(saved[-1], self.policy, self.optimizers)
+            step, sizes = state["step"], state["log_sizes"]
+        log = RunLog(self.run, sizes, config.trackers, self.hyperparameters)
+        progress = Progress(config.steps, step)
+        try:
+            with _postponed_interrupt(progress) as interrupted, ThreadPoolExecutor(8) as executor:
+                if step == 0:
+                    self._evaluate(log, progress, 0)
+                while step < config.steps:
+                    self._step(log, progress, step, executor)
+                    step += 1
+                    every = config.eval_every
+                    if step == config.steps or (every > 0 and step % every == 0):
+                        self._evaluate(log, progress, step)
+                    if step == config.steps or step % config.checkpoint_every == 0 or interrupted():
+                        self._save(log, step)
+                    if interrupted() and step < config.steps:
+                        raise Interrupted(f"Stopped after step {step} of {config.steps}, all saved.")
+        finally:
+            progress.close()
+            log.close()
+
+    def _save(self, log: RunLog, step: int) -> None:
+        checkpoint.save(self.run, step, self.policy, self.optimizers, log.sizes(), self.config.keep_checkpoints)
+
+    # -- one step -----------------------------------------------------------------------------------------------
+
+    def starts(self, step: int) -> list[Start]:
+        """The episode starts of a step, a function of (seed, step): every row once before any comes again."""
+        chosen = []
+        for n in range(step * self.config.rows_per_step, (step + 1) * self.config.rows_per_step):
+            seed = derive_seed(self.config.seed, "start", n) % 2**31
+            if self._num_rows is None:
+                chosen.append(Start(seed))
+                continue
+            epoch, place = divmod(n, self._num_rows)
+            order = np.random.default_rng(derive_seed(self.config.seed, "rows", epoch)).permutation(self._num_rows)
+            chosen.append(Start(seed, {"index": int(order[place])}))
+        return chosen
+
+    def _step(self, log: RunLog, progress: Progress, step: int, executor: ThreadPoolExecutor) -> None:
+        seed = derive_seed(self.config.seed, "rollout", step)
+        clock = [time.perf_counter()]
+        batch = collect(
+            self.policies,
+            self.make_env,
+            self.starts(step),
+            self.algorithm.plan,
+            seed=seed,
+            memory=self.config.prompts.memory,
+            executor=executor,
+        )
+        clock.append(time.perf_counter())
+        try:
+            stats = self.algorithm.update(batch, self.policy)
+            norms = self.optimizers.step(step)
+        except NonFiniteError as error:
+            path = save_batch(self.run / f"bad-batch-step-{step:06d}.npz", batch)
+            raise NonFiniteError(
+                f"Step {step}: {error}. The batch is saved in {path}; the weights of the step before are in "
+                f"{self.run / 'checkpoints'}. Lower optim.lr, or look at the batch's rewards and log-probabilities."
+            ) from error
+        clock.append(time.perf_counter())
+        record: dict[str, Any] = {"step": step + 1, "phase": "train", **measures(batch), **stats}
+        record |= {f"{name}/grad_norm": norm for name, norm in norms.items()}
+        record["lr"] = self.config.optim.lr_at(step, self.config.steps)
+        log.metrics(record)
+        tokens = sum(len(r.token_ids) for r in batch.responses)
+        seconds = {"rollout": clock[1] - clock[0], "update": clock[2] - clock[1]}
+        log.write(
+            "timing.jsonl", {"step": step + 1, **seconds, "tokens_per_s": tokens / max(clock[2] - clock[0], 1e-9)}
+        )
+        if self.config.samples_every and step % self.config.samples_every == 0:
+            end = int(np.flatnonzero(batch.terminated | batch.truncated)[0])
+            episode = transcript(batch, episode_steps(batch, end))
+            log.write("samples.jsonl", {"step": step + 1, "phase": "train", **episode})
+        progress.step({"score": record["score"], "tokens/s": tokens / max(clock[2] - clock[0], 1e-9)})
+
+    # -- evaluation ---------------------------------------------------------------------------------------------
+
+    def eval_starts(self) -> list[Start]:
+        """All held-out rows, or the first ``eval_rows``; for environments without rows as many seeds (16 if unset)."""
+        rows = num_rows(self.make_eval_env())
+        count = self.config.eval_rows or rows or 16
+        if rows is None:
+            return [Start(derive_seed(self.config.seed, "eval", i) % 2**31) for i in range(count)]
+        return [Start(i, {"index": i}) for i in range(min(count, rows))]
+
+    def run_evaluation(self, greedy: bool) -> Evaluation:
+        """Play the held-out rows. The seed is the same at every step, so that evaluations can be compared."""
+        return evaluate(
+            self.policies,
+            self.make_eval_env,
+            self.eval_starts(),
+            seed=derive_seed(self.config.seed, "evaluation"),
+            episodes=self.config.eval_episodes,
+            greedy=greedy,
+            memory=self.config.prompts.memory,
+        )
+
+    def _evaluate(self, log: RunLog, progress: Progress, step: int) -> None:
+        if self.config.eval_every < 0:
+            return
+        for phase in ("eval", "eval_greedy"):
+            found = self.run_evaluation(greedy=phase == "eval_greedy")
+            summary = found.summary()
+            log.metrics({"step": step, "phase": phase, **summary})
+            for i, episode in enumerate(found.transcripts[:: self.config.eval_episodes if phase == "eval" else 1]):
+                log.write("samples.jsonl", {"step": step, "phase": phase, "row": i, **episode})
+            if phase == "eval":
+                interval = f"{summary['score']:.3f} [{summary['score_low']:.3f}, {summary['score_high']:.3f}]"
+                progress.say(f"held-out score at step {step}: {interval}")
+
+
+def num_rows(env: ParallelEnv) -> int | None:
+    """Rows of an environment of ours; None for others, whose episodes are picked by seed alone."""
+    base = env.unwrapped
+    return len(base.rows) if isinstance(base, CollaborationEnv) else None
+
+
+def measures(batch: Batch) -> dict[str, float]:
+    """Means over a batch's joint actions and responses, for the log."""
+    told = [step_terms(batch, k) for k in range(len(batch.infos))]
+    names = dict.fromkeys(name for terms in told for name in terms)
+    lengths = np.array([len(r.token_ids) for r in batch.responses])
+    return {
+        "score": float(scores(batch).mean()),
+        "reward": float(batch.rewards.mean()),
+        **{f"term/{name}": float(np.mean([terms.get(name, 0.0) for terms in told])) for name in names},
+        "joint_actions": len(batch.rewards),
+        "response_tokens": float(lengths.mean()),
+        "cut_share": float(np.mean([not r.finished for r in batch.responses])),
+        "clipped_share": float((batch.clipped > 0).mean()),
+    }
+
+
+def save_batch(path: Path, batch: Batch) -> Path:
+    """Write the arrays and texts of a batch for a post-mortem."""
+    ids, mask, logprobs = batch.tokens()
+    np.savez_compressed(
+        path,
+        token_ids=ids,
+        mask=mask,
+        logprobs=logprobs,
+        rewards=batch.rewards,
+        step_response=batch.step_response,
+        response_agent=batch.response_agent,
+        texts=np.array([r.raw_text for r in batch.responses]),
+    )
+    return path
+
+
+@contextmanager
+def _postponed_interrupt(progress: Progress) -> Iterator[Callable[[], bool]]:
+    """Within it the first Ctrl-C is only noted, so that a step ends and is saved; the second one stops at once."""
+    pressed: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+        progress.say("Ctrl-C: finishing this step and saving; press it again to leave at once without saving.")
+
+    try:
+        before = signal.signal(signal.SIGINT, note)
+    except ValueError:  # Not in the main thread, where Ctrl-C does not arrive either.
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
