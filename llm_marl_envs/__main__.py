@@ -1,8 +1,8 @@
 """``python -m llm_marl_envs``: look at the environments without writing code.
 
-    list                 the registered ids
-    show ID [--seed N]   what the agents see first, on the row that the seed picks
-    check ID             check_env, and what to mend
+list                 the registered ids
+show ID [--seed N]   what the agents see first, on the row that the seed picks
+check ID             check_env, and what to mend
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from typing import Any
 
 from . import __version__, make, registered
 from .checks import check_env
-from .errors import CheckFailedError, LlmMarlError
+from .errors import CheckFailedError, ConfigError, LlmMarlError
 from .registry import ENVIRONMENTS
 from .text import join
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 for an environment that fails its check, 2 for bad input."""
-    parser = argparse.ArgumentParser(prog="python -m llm_marl_envs", description="Text environments for teams of models.")
+    parser = argparse.ArgumentParser(
+        prog="python -m llm_marl_envs", description="Text environments for teams of models."
+    )
     parser.add_argument("--version", action="version", version=f"llm-marl-envs {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("list", help="list the registered environments")
     show = commands.add_parser("show", help="print what the agents see at the start of an episode")
-    show.add_argument("--seed", type=int, default=0, help="picks the data row (default 0)")
+    show.add_argument("--seed", type=_seed, default=0, help="picks the data row (default 0)")
     check = commands.add_parser("check", help="check an environment and say what to mend")
     check.add_argument("--lenient", action="store_true", help="demand PettingZoo's rules only; print the rest as notes")
     for command in (show, check):
@@ -64,8 +66,16 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a seed is a whole number of at least 0, not {text!r}")
+    return int(text)
+
+
 def _keyword(pair: str) -> tuple[str, Any]:
-    name, _, value = pair.partition("=")
+    name, equals, value = pair.partition("=")
+    if not (name and equals):
+        raise ConfigError(f"--arg takes NAME=VALUE, not {pair!r}.")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):

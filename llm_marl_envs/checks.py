@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import math
+import numbers
 import pickle
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium import spaces
@@ -27,6 +29,8 @@ from .errors import CheckFailedError, LlmMarlError
 
 _SEED = 7
 _MAX_STEPS = 64
+_MAX_HORIZON = 10_000
+_STRANGER = "nobody-of-that-name"
 _DICTS = ("observations", "rewards", "terminations", "truncations", "infos")
 
 Check = Callable[[ParallelEnv], None]
@@ -38,7 +42,7 @@ def check_env(env: ParallelEnv, strict: bool = True) -> list[str]:
     The environment is reset and stepped with sampled actions; hand in one that you can spare.
 
     Args:
-        env: an instance. Fresh copies of it are made by pickling.
+        env: an instance. Fresh copies of it are made by pickling; of one that cannot be pickled, by deep copying.
         strict: whether our additions to PettingZoo's rules are demanded, or returned as notes.
 
     Returns:
@@ -49,15 +53,15 @@ def check_env(env: ParallelEnv, strict: bool = True) -> list[str]:
     """
     if not isinstance(env, ParallelEnv):
         raise CheckFailedError(
-            f"{type(env).__name__} is not a pettingzoo.ParallelEnv. Derive from it; an AEC environment is turned into one "
-            "by pettingzoo.utils.conversions.aec_to_parallel."
+            f"{type(env).__name__} is not a pettingzoo.ParallelEnv. Derive from it; an AEC environment is turned into "
+            "one by pettingzoo.utils.conversions.aec_to_parallel."
         )
     notes: list[str] = []
     for check in _PETTINGZOO_RULES:
-        check(env)
+        _guarded(check, env)
     for check in _OUR_RULES:
         try:
-            check(env)
+            _guarded(check, env)
         except CheckFailedError as failure:
             if strict:
                 raise
@@ -65,12 +69,26 @@ def check_env(env: ParallelEnv, strict: bool = True) -> list[str]:
     return notes
 
 
+def _guarded(check: Check, env: ParallelEnv) -> None:
+    """Run one check; what the environment itself raises on the way is a failure that says where."""
+    try:
+        check(env)
+    except CheckFailedError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- any exception of the environment is what the check has found
+        raise CheckFailedError(
+            f"{check.__name__}: the environment raised {type(error).__name__}: {error}. Reset, state() and a step with "
+            "sampled actions must not raise."
+        ) from error
+
+
 # -- PettingZoo's rules -----------------------------------------------------------------------------------------------
 
 
 def check_parallel_api(env: ParallelEnv) -> None:
     """PettingZoo's ``parallel_api_test``; plus that every observation and action lies in its space."""
-    _run("parallel_api_test", lambda: parallel_api_test(env, num_cycles=_MAX_STEPS))
+    # On a copy, since it sets `max_cycles`.
+    _run("parallel_api_test", lambda: parallel_api_test(_fresh(env), num_cycles=_MAX_STEPS))
     for _, observations, actions, _ in _episode(env, _SEED):
         for agent, observation in observations.items():
             if agent in env.possible_agents and not env.observation_space(agent).contains(observation):
@@ -91,14 +109,12 @@ def check_last_step(env: ParallelEnv) -> None:
         for name, values in zip(_DICTS, results, strict=True):
             if missing := set(acted) - set(values):
                 _fail(
-                    f"step() returned no {name} for {sorted(missing)}, who acted in that step. Return all five dicts for "
-                    "every agent that acted, at the last step too."
+                    f"step() returned no {name} for {sorted(missing)}, who acted in that step. Return all five dicts "
+                    "for every agent that acted, at the last step too."
                 )
         ended = {a for a in acted if results[2][a] or results[3][a]}
         if ended & set(env.agents):
             _fail(f"agents {sorted(ended & set(env.agents))} ended and are still in env.agents. Remove them.")
-    if env.agents:
-        _fail(f"the episode did not end within {_MAX_STEPS} steps. Give it a finite horizon.")
 
 
 def check_aec(env: ParallelEnv) -> None:
@@ -114,14 +130,36 @@ def check_determinism(env: ParallelEnv) -> None:
         if one != two:
             where = "reset(seed=...)" if number == 0 else f"step {number}"
             _fail(
-                f"two copies reset with the same seed and given the same actions differ at {where}: {_difference(one, two)}. "
-                "Draw all randomness from self.np_random, and seed it in reset(seed=...)."
+                f"two copies reset with the same seed and given the same actions differ at {where}: "
+                f"{_difference(one, two)}. Draw all randomness from self.np_random, and seed it in reset(seed=...)."
             )
     if len(first) != len(second):
         _fail(f"two copies with the same seed ended after {len(first) - 1} and {len(second) - 1} steps.")
 
 
 # -- our additions ----------------------------------------------------------------------------------------------------
+
+
+def check_pickling(env: ParallelEnv) -> None:
+    try:
+        pickle.loads(pickle.dumps(env))
+    except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError) as error:
+        _fail(
+            f"it cannot be pickled ({error}), so it cannot go to another process. Keep lambdas, locks, files and "
+            "generators out of its attributes, or define __getstate__."
+        )
+
+
+def check_horizon(env: ParallelEnv) -> None:
+    """An episode ends; until then all agents stay in ``agents``."""
+    for acted, _, _, _ in _episode(env, _SEED, _MAX_HORIZON):
+        if env.agents and list(env.agents) != list(env.possible_agents):
+            _fail(
+                f"env.agents is {env.agents} after a step of {acted}. All agents stay in env.agents, in the order of "
+                "possible_agents, until the episode ends; one that is not asked has infos[agent]['acts'] = 0."
+            )
+    if env.agents:
+        _fail(f"the episode did not end within {_MAX_HORIZON:,} steps. Give it a finite horizon.")
 
 
 def check_text_spaces(env: ParallelEnv) -> None:
@@ -142,25 +180,46 @@ def check_state(env: ParallelEnv) -> None:
             _fail(f"state() left its state_space {env.state_space!r}: {_short(env.state())}.")
 
 
-def check_reset_infos(env: ParallelEnv) -> None:
+def check_rewards(env: ParallelEnv) -> None:
+    """Rewards are finite numbers, and ``infos[agent]["terms"]`` names their parts."""
+    for acted, _, _, results in _episode(env, _SEED):
+        for agent in acted if results else ():
+            if not _is_finite(results[1][agent]):
+                _fail(f"the reward of agent {agent!r} is {_short(results[1][agent])}; it must be a finite number.")
+            terms = results[4][agent].get("terms")
+            if not isinstance(terms, Mapping) or not all(map(_is_finite, terms.values())):
+                _fail(
+                    f"infos[{agent!r}]['terms'] is {_short(terms)}. After a step it holds the named terms of the "
+                    "reward, a dict of finite numbers."
+                )
+
+
+def check_infos(env: ParallelEnv) -> None:
+    """Infos at reset are empty or numeric; ``acts`` is 0 or 1; ``np_random`` is there."""
     _, infos = env.reset(seed=_SEED)
     for agent, info in infos.items():
         for key, value in info.items():
             if not isinstance(value, (int, float, np.number, np.ndarray)):
                 _fail(
-                    f"infos[{agent!r}][{key!r}] at reset is {_short(value)}. At reset infos must be empty or numeric, since "
-                    "wrappers of other libraries turn them into tensors."
+                    f"infos[{agent!r}][{key!r}] at reset is {_short(value)}. At reset infos must be empty or numeric, "
+                    "since wrappers of other libraries turn them into tensors."
                 )
     if not hasattr(env, "np_random"):
         _fail("there is no np_random. Expose the environment's random generator under that name.")
+    for _, _, _, results in _episode(env, _SEED):
+        for agent, info in (results[4] if results else infos).items():
+            if info.get("acts", 1) not in (0, 1):
+                _fail(f"infos[{agent!r}]['acts'] is {info['acts']!r}; it must be 0 (not asked next) or 1.")
 
 
 def check_clone(env: ParallelEnv) -> None:
     """A clone taken in mid-episode goes on like the original, and neither moves the other."""
-    if "clone" not in {name for cls in type(env).__mro__ if cls.__module__ != "pettingzoo.utils.env" for name in vars(cls)}:
+    if "clone" not in {
+        name for cls in type(env).__mro__ if cls.__module__ != "pettingzoo.utils.env" for name in vars(cls)
+    }:
         _fail(
-            "its class defines no clone(). Tree rollouts copy an environment in mid-episode: return an independent copy at "
-            "the same point. (A wrapper must define its own: an inherited one gives the unwrapped environment.)"
+            "its class defines no clone(). Tree rollouts copy an environment in mid-episode: return an independent "
+            "copy at the same point. (A wrapper must define its own: an inherited one gives the unwrapped environment.)"
         )
     for cut in (0, 1):
         env.reset(seed=_SEED)
@@ -169,31 +228,44 @@ def check_clone(env: ParallelEnv) -> None:
             if not env.agents:
                 return
             env.step(plan.next())
-        twin = env.clone()  # type: ignore[attr-defined]
+        twin = env.clone()
+        if twin is env:
+            _fail("clone() returned the environment itself. Return an independent copy.")
         if type(twin) is not type(env):
-            _fail(f"clone() returned a {type(twin).__name__}, not a {type(env).__name__}: a wrapper must wrap the clone.")
-        if not env.agents:
-            return
-        actions = plan.next()
-        before = _picture(twin)
-        mine = _step(env, actions)
-        if _picture(twin) != before:
-            _fail("stepping the original changed its clone: copy what changes instead of sharing it.")
-        its = _step(twin, actions)
-        if mine != its:
-            _fail(f"a clone taken after {cut} steps goes on differently: {_difference(mine, its)}.")
+            _fail(
+                f"clone() returned a {type(twin).__name__}, not a {type(env).__name__}: a wrapper must wrap the clone."
+            )
+        for _ in range(_MAX_STEPS):
+            if not env.agents:
+                break
+            actions = plan.next()
+            before = _picture(twin)
+            mine = _step(env, actions)
+            if _picture(twin) != before:
+                _fail("stepping the original changed its clone: copy what changes instead of sharing it.")
+            before = _picture(env)
+            its = _step(twin, actions)
+            if _picture(env) != before:
+                _fail("stepping a clone changed the original: copy what changes instead of sharing it.")
+            if mine != its:
+                _fail(f"a clone taken after {cut} steps goes on differently: {_difference(mine, its)}.")
+    env.reset(seed=_SEED)
+    try:
+        env.clone(seed=_SEED)
+    except TypeError as error:
+        _fail(f"clone(seed=...) raised {error}. It gives the copy fresh randomness.")
 
 
 def check_bad_actions(env: ParallelEnv) -> None:
-    """A bad step raises an error that names the agent, and changes nothing."""
-    observations, _ = env.reset(seed=_SEED)
+    """A bad step raises an error that names the agent (and the limit), and changes nothing."""
+    env.reset(seed=_SEED)
     good = _ActionPlan(env).next()
     agent = env.agents[0]
     space = env.action_space(agent)
     bad: dict[str, Any] = {
         "an action of the wrong type": {**good, agent: 12345},
         "a missing agent": {a: t for a, t in good.items() if a != agent},
-        "an unknown agent": {**good, "nobody-of-that-name": good[agent]},
+        "an unknown agent": {**good, _STRANGER: good[agent]},
     }
     if isinstance(space, spaces.Text) and space.max_length < 10_000_000:
         bad["a text over the limit"] = {**good, agent: "x" * (space.max_length + 1)}
@@ -201,12 +273,17 @@ def check_bad_actions(env: ParallelEnv) -> None:
     for what, actions in bad.items():
         try:
             env.step(actions)
-        except (LlmMarlError, ValueError, TypeError, KeyError, AssertionError) as error:
-            named = "nobody-of-that-name" if "unknown" in what else agent
+        except Exception as error:  # noqa: BLE001 -- which exception it is matters less than what it says
+            named = _STRANGER if "unknown" in what else str(agent)
             if named not in str(error):
                 _fail(f"step() with {what} raises {error!r}, which does not name the agent {named!r}.")
+            if "limit" in what and str(space.max_length) not in str(error).replace(",", "").replace("_", ""):
+                _fail(f"step() with {what} raises {error!r}, which does not name the limit, {space.max_length:,}.")
         else:
-            _fail(f"step() accepted {what}. Raise InvalidActionError that names the agent, before anything changes.")
+            _fail(
+                f"step() accepted {what}. Raise an error that names the agent (InvalidActionError is there for it), "
+                "before anything changes."
+            )
         if _picture(env) != before:
             _fail(f"step() with {what} raised, but changed the environment before. Check first, then change.")
     fresh = _fresh(env)
@@ -216,20 +293,15 @@ def check_bad_actions(env: ParallelEnv) -> None:
 
 
 def check_step_without_episode(env: ParallelEnv) -> None:
-    for _ in _episode(env, _SEED):
+    for _ in _episode(env, _SEED, _MAX_HORIZON):
         pass
     try:
         env.step({agent: env.action_space(agent).sample() for agent in env.possible_agents})
-    except (LlmMarlError, RuntimeError, AssertionError, ValueError, KeyError):
-        return
-    _fail("step() after the episode ended did not raise. Raise an error that says to call reset().")
-
-
-def check_acts(env: ParallelEnv) -> None:
-    for _, _, _, results in _episode(env, _SEED):
-        for agent, info in (results[4] if results else {}).items():
-            if info.get("acts", 1) not in (0, 1):
-                _fail(f"infos[{agent!r}]['acts'] is {info['acts']!r}; it must be 0 (not asked next) or 1.")
+    except Exception as error:  # noqa: BLE001 -- which exception it is matters less than what it says
+        if "reset" not in str(error):
+            _fail(f"step() after the episode ended raises {error!r}. Raise an error that says to call reset().")
+    else:
+        _fail("step() after the episode ended did not raise. Raise an error that says to call reset().")
 
 
 def check_global_random_state(env: ParallelEnv) -> None:
@@ -254,9 +326,11 @@ def check_global_random_state(env: ParallelEnv) -> None:
 _PETTINGZOO_RULES: tuple[Check, ...] = (check_parallel_api, check_last_step, check_aec, check_determinism)
 _OUR_RULES: tuple[Check, ...] = (
     check_text_spaces,
+    check_pickling,
+    check_horizon,
+    check_rewards,
+    check_infos,
     check_state,
-    check_reset_infos,
-    check_acts,
     check_clone,
     check_bad_actions,
     check_step_without_episode,
@@ -267,7 +341,7 @@ _OUR_RULES: tuple[Check, ...] = (
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     raise CheckFailedError(message[0].upper() + message[1:])
 
 
@@ -284,13 +358,15 @@ def _run(name: str, test: Callable[[], Any]) -> None:
 
 
 def _fresh(env: ParallelEnv) -> ParallelEnv:
-    try:
-        return pickle.loads(pickle.dumps(env))
-    except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
-        raise CheckFailedError(
-            f"It cannot be pickled ({error}), so it cannot go to another process. Keep lambdas, locks, files and generators "
-            "out of its attributes, or define __getstate__."
-        ) from error
+    """A copy; of an environment that can be copied in no way, itself, to be reset."""
+    for make_copy in (lambda: pickle.loads(pickle.dumps(env)), lambda: copy.deepcopy(env)):
+        with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError):
+            return make_copy()
+    return env
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
 class _ActionPlan:
@@ -301,21 +377,30 @@ class _ActionPlan:
         for i, agent in enumerate(env.possible_agents):
             env.action_space(agent).seed(_SEED + i)
 
-    def next(self) -> dict[str, Any]:
-        return {agent: self.env.action_space(agent).sample() for agent in self.env.agents}
+    def next(self, observations: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        actions = {}
+        for agent in self.env.agents:
+            seen = (observations or {}).get(agent)
+            mask = seen["action_mask"] if isinstance(seen, Mapping) and "action_mask" in seen else None
+            space = self.env.action_space(agent)
+            actions[agent] = space.sample() if mask is None else space.sample(mask=mask)
+        return actions
 
 
-def _episode(env: ParallelEnv, seed: int) -> Iterator[tuple[list[str], Mapping[str, Any], Any, Any]]:
+def _episode(
+    env: ParallelEnv, seed: int, max_steps: int = _MAX_STEPS
+) -> Iterator[tuple[list[str], Mapping[str, Any], Any, Any]]:
     """Play one episode; yields (agents that acted, observations, actions, results), the reset with None for both."""
     plan = _ActionPlan(env)
     observations, _ = env.reset(seed=seed)
     yield list(env.agents), observations, None, None
-    for _ in range(_MAX_STEPS):
+    for _ in range(max_steps):
         if not env.agents:
             return
-        acted, actions = list(env.agents), plan.next()
+        acted, actions = list(env.agents), plan.next(observations)
         results = env.step(actions)
-        yield acted, results[0], actions, results
+        observations = results[0]
+        yield acted, observations, actions, results
 
 
 def _record(env: ParallelEnv, seed: int) -> list[Any]:
@@ -332,7 +417,7 @@ def _picture(env: ParallelEnv) -> Any:
     with contextlib.suppress(NotImplementedError, LlmMarlError):
         parts.append(env.state())
     if (rng := getattr(env, "np_random", None)) is not None:
-        parts.append(rng.bit_generator.state)
+        parts.append(copy.deepcopy(rng.bit_generator.state))
     return _Comparable(parts)
 
 

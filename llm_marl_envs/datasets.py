@@ -5,12 +5,14 @@
 ``load_rows("trl-lib/tldr", split="train[:1000]")``   a hub id or a local folder, through ``datasets`` (extra ``hub``)
 
 A split is a name with an optional slice in Python's notation: ``train``, ``train[:1000]``, ``test[16:]``,
-``[-8:]`` (of the split ``train``). A local file may have a column ``split``; without one, all its rows are ``train``.
+``[-8:]`` (of the split ``train``). Rows of a local file, or given as mappings, may have a field ``split``; a row
+without one is ``train``.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ from .tables import did_you_mean, import_module
 PACKAGED = "package:"
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 _SPLIT = re.compile(r"(?P<name>[\w.\-]*)(?:\[(?P<start>-?\d+)?:(?P<stop>-?\d+)?\])?")
+Place = tuple[str, Any]  # where a row stands, for messages; and the row
 _INSTALL_HUB = "pip install 'llm-marl-envs[hub]'"
 
 
@@ -47,8 +50,9 @@ class Rows(Sequence[Mapping[str, Any]]):
         Raises:
             DataError: there is none; the message offers the nearest.
         """
+        row_id = str(row_id)
         if row_id not in self._index:
-            hint = did_you_mean(str(row_id), self._index)
+            hint = did_you_mean(row_id, self._index)
             raise DataError(f"{self.source} has no row with id {row_id!r}.{hint} It has {len(self)} rows.")
         return self._index[row_id]
 
@@ -73,14 +77,10 @@ def load_rows(
         MissingDependencyError: a hub id or a .parquet file without the extra ``hub``.
     """
     name, start, stop = parse_split(split)
-    if not isinstance(source, (str, Path)):
-        where = "the rows given"
-        raw = [(f"row {i}", row) for i, row in enumerate(source)]
-    else:
-        where = str(source)
-        raw = list(_read(where, name))
-        if not raw:
-            raise DataError(f"{where}: split {name!r} has no rows.")
+    where = str(source) if isinstance(source, (str, Path)) else "the rows given"
+    raw = _read(where, name) if isinstance(source, (str, Path)) else _of_split(where, _numbered(source), name)
+    if not raw:
+        raise DataError(f"{where}: split {name!r} has no rows.")
     chosen = raw[start:stop]
     if not chosen:
         raise DataError(f"{where}: the slice of split {split!r} leaves none of its {len(raw)} rows.")
@@ -104,10 +104,14 @@ def _checked(
         if not isinstance(row, Mapping):
             raise DataError(f"{where}, {place}: a row must be an object with named fields, not {type(row).__name__}.")
         row = dict(row)
+        if None in row:  # what csv.DictReader calls the values beyond the last column
+            raise DataError(f"{where}, {place}: {len(row[None])} more values than columns. It has: {_names(row)}.")
         for field, column in fields.items():
             if column not in row:
                 hint = did_you_mean(column, map(str, row))
-                raise DataError(f"{where}, {place}: no column {column!r} for field {field!r}.{hint} It has: {_names(row)}.")
+                raise DataError(
+                    f"{where}, {place}: no column {column!r} for field {field!r}.{hint} It has: {_names(row)}."
+                )
             row[field] = row[column]
         for field in required:
             if field not in row:
@@ -117,7 +121,8 @@ def _checked(
                 )
             if not isinstance(row[field], str) or not row[field].strip():
                 raise DataError(f"{where}, {place}: field {field!r} must be non-empty text, not {row[field]!r}.")
-        row["id"] = str(row.get("id", row.get("task_id", place.removeprefix("row "))))
+        names = (row.get("id"), row.get("task_id"), place.removeprefix("row "))
+        row["id"] = next(str(name) for name in names if name is not None and name != "")
         if row["id"] in seen:
             raise DataError(f"{where}, {place}: field 'id': {row['id']!r} stands in {seen[row['id']]} too.")
         seen[row["id"]] = place
@@ -125,36 +130,55 @@ def _checked(
 
 
 def _names(row: Mapping[str, Any]) -> str:
-    return ", ".join(map(str, row)) or "nothing"
+    return ", ".join(str(name) for name in row if name is not None) or "nothing"
 
 
-def _read(where: str, split: str) -> Iterator[tuple[str, Any]]:
-    """Yield (place, row) of one split; ``place`` is for messages."""
+def _numbered(rows: Iterable[Any]) -> list[Place]:
+    return [(f"row {i}", row) for i, row in enumerate(rows)]
+
+
+class _HubRows(Sequence[Place]):
+    """A data set of ``datasets``, of which only the rows of a slice are read."""
+
+    def __init__(self, rows: Any):
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        return f"row {index}", self._rows[index]
+
+
+def _read(where: str, split: str) -> Sequence[Place]:
+    """(place, row) of one split; ``place`` is for messages."""
     if where.startswith(PACKAGED):
         path = resources.files(__package__) / "data" / f"{where.removeprefix(PACKAGED)}.jsonl"
         if not path.is_file():
             raise DataError(f"{where}: this package ships no such file; it has: {', '.join(packaged())}.")
         rows = _read_jsonl(where, path.read_text(encoding="utf-8"))
-    elif (path := Path(where)).is_dir():
-        yield from _read_hub(where, split)
-        return
-    elif path.suffix.lower() in _SUFFIXES:
+    elif (path := Path(where)).suffix.lower() in _SUFFIXES:
         if not path.is_file():
             raise DataError(f"{where}: no such file (current folder: {Path.cwd()}).")
         rows = _read_file(where, path)
+    elif path.is_file():
+        raise DataError(f"{where}: a data file must end in {', '.join(_SUFFIXES)}.")
     else:
-        yield from _read_hub(where, split)
-        return
-    rows = list(rows)
-    names = {row["split"] for _, row in rows if isinstance(row, Mapping) and "split" in row} or {"train"}
-    if split not in names:
+        return _read_hub(where, split)
+    return _of_split(where, rows, split)
+
+
+def _of_split(where: str, rows: Sequence[Place], split: str) -> list[Place]:
+    # A row that is no object is in every split, so that it is found and named.
+    of = [str(row.get("split", "train")) if isinstance(row, Mapping) else split for _, row in rows]
+    if rows and split not in of:
         raise DataError(
-            f"{where} has no split {split!r}; it has: {', '.join(sorted(map(str, names)))}. "
+            f"{where} has no split {split!r}; it has: {', '.join(sorted(set(of)))}. "
             "Name one of them, with a slice where part of it is wanted ('train[48:]')."
         )
-    for place, row in rows:
-        if not isinstance(row, Mapping) or row.get("split", split) == split:
-            yield place, row
+    return [row for row, name in zip(rows, of, strict=True) if name == split]
 
 
 def packaged() -> list[str]:
@@ -163,18 +187,28 @@ def packaged() -> list[str]:
     return sorted(p.name.removesuffix(".jsonl") for p in folder.iterdir() if p.name.endswith(".jsonl"))
 
 
-def _read_file(where: str, path: Path) -> list[tuple[str, Any]]:
+def _read_file(where: str, path: Path) -> list[Place]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         # pyarrow comes with `datasets`, and with it the extra that .parquet needs.
-        table = import_module("pyarrow.parquet", install=_INSTALL_HUB).read_table(path)
-        return [(f"row {i}", row) for i, row in enumerate(table.to_pylist())]
+        parquet = import_module("pyarrow.parquet", install=_INSTALL_HUB)
+        try:
+            return _numbered(parquet.read_table(path).to_pylist())
+        except (OSError, ValueError) as error:
+            raise DataError(f"{where}: not a .parquet file that can be read ({error}).") from error
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
     if suffix == ".csv":
-        return [(f"row {i}", row) for i, row in enumerate(csv.DictReader(text.splitlines(keepends=True)))]
+        # Not splitlines(), which would also cut at U+2028 and the like inside a field.
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        try:
+            return _numbered(reader)
+        except csv.Error as error:
+            raise DataError(
+                f"{where}, line {reader.line_num}: not CSV ({error}). A .jsonl file has no such limits."
+            ) from error
     if suffix == ".jsonl":
         return _read_jsonl(where, text)
     try:
@@ -183,11 +217,11 @@ def _read_file(where: str, path: Path) -> list[tuple[str, Any]]:
         raise DataError(f"{where}, line {error.lineno}: not JSON ({error.msg}).") from error
     if not isinstance(rows, list):
         raise DataError(f"{where}: a .json file must hold a list of rows, not {type(rows).__name__}.")
-    return [(f"row {i}", row) for i, row in enumerate(rows)]
+    return _numbered(rows)
 
 
-def _read_jsonl(where: str, text: str) -> list[tuple[str, Any]]:
-    rows = []
+def _read_jsonl(where: str, text: str) -> list[Place]:
+    rows: list[Place] = []
     # Only \n ends a line: splitlines() would also cut at U+2028 and the like inside a JSON string.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
@@ -198,15 +232,14 @@ def _read_jsonl(where: str, text: str) -> list[tuple[str, Any]]:
     return rows
 
 
-def _read_hub(where: str, split: str) -> Iterator[tuple[str, Any]]:
+def _read_hub(where: str, split: str) -> Sequence[Place]:
     datasets = import_module("datasets", install=_INSTALL_HUB)
     try:
         rows = datasets.load_dataset(where, split=split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise DataError(
             f"{where!r} could not be loaded ({type(error).__name__}: {error}). It is neither a packaged file "
-            f"({', '.join(PACKAGED + n for n in packaged())}) nor a local {'/'.join(_SUFFIXES)} file or folder, so it was "
-            "taken for a data set of the Hugging Face hub: check its name and split, and the network."
+            f"({', '.join(PACKAGED + n for n in packaged())}) nor a local {'/'.join(_SUFFIXES)} file or folder, so it "
+            "was taken for a data set of the Hugging Face hub: check its name and split, and the network."
         ) from error
-    for i, row in enumerate(rows):
-        yield f"row {i}", row
+    return _HubRows(rows)

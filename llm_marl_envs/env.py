@@ -93,8 +93,10 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         self.max_text_length = max_text_length
         self.render_mode = render_mode
         self.weights = _checked_weights(weights, task, custom_score=score is not None)
-        self._feedback: feedback_modes.Feedback = feedback_modes.MODES.resolve(feedback)
-        self._custom_score: ScoreFunction | None = load_object(score) if isinstance(score, str) else score
+        self._feedback: feedback_modes.Feedback = _function("feedback", feedback_modes.MODES.resolve(feedback))
+        self._custom_score: ScoreFunction | None = None
+        if score is not None:
+            self._custom_score = _function("score", load_object(score) if isinstance(score, str) else score)
         self._offset = turn_reward == "offset" and num_turns > 1 and task.can_finish_early
         self.max_terms = {k: v * self.weights.get(k, 1.0) for k, v in task.max_terms.items()} if score is None else {}
         self.max_score = self._maximum(max_score)
@@ -147,10 +149,10 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
             index = self.rows.index_of(options["id"])
         elif options and options.get("index") is not None:
             index = self._checked_index(options["index"])
-        self.row = self.rows[index]
-        self.turns = ()
+        row = self.rows[index]
+        observations = {a: self._observation(self.task.prompt(row, a)) for a in self.possible_agents}
+        self.row, self.turns, self.observations = row, (), observations
         self.agents = list(self.possible_agents)
-        self.observations = {a: self._observation(self.task.prompt(self.row, a)) for a in self.agents}
         self._render_if_human()
         return dict(self.observations), {a: {} for a in self.agents}
 
@@ -205,6 +207,7 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         # A space holds the random generator of its `sample`.
         twin.observation_spaces = copy.deepcopy(self.observation_spaces)
         twin.action_spaces = copy.deepcopy(self.action_spaces)
+        twin.state_space = copy.deepcopy(self.state_space)
         return twin
 
     def state(self) -> TextObservation:
@@ -222,11 +225,10 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         if self.render_mode is None:
             logger.warn("render() does nothing without a render mode: make(..., render_mode='ansi') or 'human'.")
             return None
-        blocks = text.render_blocks(self)
         if self.render_mode == "human":
-            text.show(blocks[-1:] if self.agents or not self.turns else blocks[-2:])
+            text.show(text.render_blocks(self, newest=True))
             return None
-        return text.join(blocks)
+        return text.join(text.render_blocks(self))
 
     def close(self) -> None:
         """Nothing to release."""
@@ -271,9 +273,16 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
             raise ConfigError(f"The score function returned {type(score).__name__}; it must return a Score.")
         if score.solved and not self.task.can_finish_early:
             raise ConfigError(f"Task {self.task.name!r} returned solved=True: set can_finish_early = True on it.")
+        if self._custom_score is None:
+            score = replace(score, limits=self.task.max_terms)
         if self.weights:
             score = score.weighted(self.weights)
-        return replace(score, limits=self.max_terms)
+        if self._offset and self.max_score is not None and score.total > self.max_score + 1e-6:
+            raise ConfigError(
+                f"A score of {score.total:g} is above its maximum of {self.max_score:g}, so turn_reward='offset' would "
+                "punish an early finish. Correct Task.max_terms or max_score=, or use turn_reward='sum'."
+            )
+        return score
 
     def _rewards(self, score: Score, over: bool) -> dict[str, float]:
         """Shape (number of agents,): what this turn pays."""
@@ -286,6 +295,8 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
                     f"Task {self.task.name!r} does not split its score by agent: use reward_mode='joint', "
                     "or return Score(per_agent=...)."
                 )
+            if missing := [a for a in self.agents if a not in score.per_agent]:
+                raise ConfigError(f"Score.per_agent of task {self.task.name!r} has no part for {missing}.")
             raw, best = dict(score.per_agent), dict(self._max_parts())
         if self._offset:
             return {a: float(raw[a] - best[a]) for a in self.agents}  # type: ignore[operator]
@@ -294,10 +305,12 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         return {a: float(raw[a]) for a in self.agents}
 
     def _max_parts(self) -> Mapping[str, float]:
-        parts = self.task.max_parts()
-        whole = sum(parts.values())
-        scale = (self.max_score or 0.0) / whole if whole else 0.0
-        return {a: part * scale for a, part in parts.items()}
+        """For each agent a bound that its part never exceeds, so that no offset reward is positive."""
+        if self._custom_score is not None:
+            return dict.fromkeys(self.possible_agents, self.max_score or 0.0)
+        # `Score.weighted` scales a part as it does the total: by no more than the largest weight.
+        scale = max((self.weights.get(term, 1.0) for term in self.task.max_terms), default=1.0)
+        return {a: part * scale for a, part in self.task.max_parts().items()}
 
     def _maximum(self, max_score: float | None) -> float | None:
         if max_score is not None:
@@ -316,7 +329,9 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         assert self.row is not None
         told = self._feedback(self.row, turns, turns[-1].score, agent)
         if not isinstance(told, str):
-            raise ConfigError(f"The feedback function returned {type(told).__name__} for {agent!r}; it must return str.")
+            raise ConfigError(
+                f"The feedback function returned {type(told).__name__} for {agent!r}; it must return str."
+            )
         if self.share_responses:
             told = text.with_responses(told, turns[-1].actions, agent, self.max_text_length)
         if self.history == "full":
@@ -340,6 +355,12 @@ def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
         raise ConfigError(f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}.{hint}")
 
 
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise ConfigError(f"{name} must be a name, 'package.module:function' or a function, not {value!r}.")
+    return value
+
+
 def _at_least(name: str, value: Any, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{name} must be a whole number of at least {least}, not {value!r}.")
@@ -349,7 +370,9 @@ def _checked_weights(weights: Mapping[str, float] | None, task: Task[Any], custo
     for term, weight in (weights or {}).items():
         if not custom_score and term not in task.max_terms:
             hint = did_you_mean(term, task.max_terms)
-            raise ConfigError(f"weights: {task.name!r} has no term {term!r}.{hint} It has: {', '.join(task.max_terms)}.")
+            raise ConfigError(
+                f"weights: {task.name!r} has no term {term!r}.{hint} It has: {', '.join(task.max_terms)}."
+            )
         if not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
             raise ConfigError(f"weights: the weight of {term!r} must be a number of at least 0, not {weight!r}.")
     return dict(weights or {})

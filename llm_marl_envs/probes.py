@@ -1,7 +1,8 @@
 """Toy text games with a known optimum, for authors of algorithms.
 
 An answer is ONE symbol out of ``A B C D``, and the action space holds texts of at most one character. Any other
-character, or none, is a wrong answer, not an error. A policy that is right wins in seconds, and one that is subtly wrong cannot.
+character, or none, is a wrong answer, not an error. A policy that is right wins in seconds, and one that is subtly
+wrong cannot.
 
 | id                  | what earns the reward                                        | optimum | random |
 |---------------------|--------------------------------------------------------------|---------|--------|
@@ -11,8 +12,8 @@ character, or none, is a wrong answer, not an error. A policy that is right wins
 |                     | pays the product of both turns' shares of right answers      |         |        |
 
 *Random* is the expected return of agents that pick each of the four symbols with probability 1/4. ``two-turn`` pays
-nothing for the first turn, so with gamma = 0 the first answers stay random and the return stays below 1/4 of the
-optimum. There is one data row, so every seed gives the same first observations.
+nothing for the first turn, so with gamma = 0 the first answers stay random, and the best return
+that is left is 1/4 of the optimum. There is one data row, so every seed gives the same first observations.
 
 The rules are not in the prompts: they are what a policy has to find out. ``optimal_return`` and ``random_return`` of
 ``env.task`` give the scale on which 0 is random and 1 is optimal.
@@ -97,9 +98,7 @@ class TwoTurnTask(ProbeTask):
     random_return = 1 / len(SYMBOLS) ** 2
     turns = 2
 
-    def score_turn(
-        self, row: Mapping[str, Any], turns: Transcript, responses: Mapping[str, str]
-    ) -> Score:
+    def score_turn(self, row: Mapping[str, Any], turns: Transcript, responses: Mapping[str, str]) -> Score:
         total = 0.0
         if turns:
             first = self._share(turns[0].actions, turn=0)

@@ -63,9 +63,7 @@ class UnicodeText(Text):
         super().__init__(max_length, min_length=min_length, charset=" ", seed=seed)
 
     def contains(self, x: Any) -> bool:
-        return (
-            isinstance(x, str) and self.min_length <= len(x) <= self.max_length and _SURROGATE.search(x) is None
-        )
+        return isinstance(x, str) and self.min_length <= len(x) <= self.max_length and _SURROGATE.search(x) is None
 
     def why_not(self, x: Any) -> str | None:
         """Say in a few words why ``x`` is not in the space; None if it is."""
@@ -97,7 +95,7 @@ class UnicodeText(Text):
         length = int(self.np_random.integers(self.min_length, longest + 1))
         return "".join(_PRINTABLE[i] for i in self.np_random.integers(len(_PRINTABLE), size=length))
 
-    def character_index(self, char: str) -> np.int32:  # type: ignore[override]
+    def character_index(self, char: str) -> np.int32:
         return np.int32(ord(char))
 
     # Gymnasium's flatten, unflatten and shared memory read these two: positions are code points.

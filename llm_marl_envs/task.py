@@ -33,8 +33,14 @@ class Score:
     limits: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.total):
-            raise ConfigError(f"A score must be finite, not {self.total!r} (terms: {dict(self.terms)}).")
+        numbers = {"total": self.total, **self.terms, **(self.per_agent or {})}
+        for name, value in numbers.items():
+            if not math.isfinite(value):
+                raise ConfigError(f"A score must be finite; {name!r} is {value!r} (terms: {dict(self.terms)}).")
+        if not math.isclose(whole := float(sum(self.terms.values())), self.total, rel_tol=1e-6, abs_tol=1e-6):
+            raise ConfigError(
+                f"The total of a score is the sum of its terms; {self.total!r} is not {whole!r}: use Score.of(terms)."
+            )
 
     @classmethod
     def of(cls, terms: Mapping[str, float], **rest: Any) -> Score:

@@ -17,12 +17,15 @@ Block = tuple[str, str]  # heading, body
 def fit(content: str, limit: int) -> str:
     """``content`` if it has at most ``limit`` characters, else its two ends around a note of what was left out.
 
-    The beginning holds the task and the end what is new; lone surrogates become U+FFFD.
+    The beginning holds the task and the end what is new; lone surrogates become U+FFFD. Where not even the note
+    fits, the beginning alone is left.
     """
     content = UnicodeText(max(len(content), 1)).clip(content)
     if len(content) <= limit:
         return content
     note = f"\n[... {len(content) - limit:,} or more characters left out ...]\n"
+    if limit < len(note):
+        return content[:limit]
     head = (limit - len(note)) // 2
     tail = limit - len(note) - head
     return content[:head] + note + content[len(content) - tail :]
@@ -47,22 +50,29 @@ def with_history(prompt: str, told: str, turns: Sequence[Turn], agent: str) -> s
 def render_turn(number: int, observations: Mapping[str, str], actions: Mapping[str, str]) -> str:
     """One turn in full, every agent's observation and action, as a centralised critic reads it."""
     lines = []
-    for agent, observation in observations.items():
-        lines.append(f"[turn {number}, {agent} sees]\n{observation}")
+    for agent in observations or actions:
+        if agent in observations:
+            lines.append(f"[turn {number}, {agent} sees]\n{observations[agent]}")
         if agent in actions:
             lines.append(f"[turn {number}, {agent} writes]\n{actions[agent]}")
     return "\n".join(lines)
 
 
-def render_blocks(env: CollaborationEnv) -> list[Block]:
-    """The episode so far: a block for each turn, with its score, and one for what the agents see now."""
+def render_blocks(env: CollaborationEnv, newest: bool = False) -> list[Block]:
+    """The episode so far: a block for each turn, with its score, and one for what the agents see now.
+
+    With ``newest``, only what the last call of ``reset`` or ``step`` added.
+    """
     if env.row is None:
         return [(env.task.name, "No episode yet: call reset().")]
     blocks = []
     for number, turn in enumerate(env.turns, start=1):
+        if newest and number < len(env.turns):
+            continue
         limit = "" if env.max_score is None else f" of {env.max_score:.2f}"
         terms = ", ".join(f"{name} {value:.2f}" for name, value in turn.score.terms.items())
-        body = f"{render_turn(number, turn.observations, turn.actions)}\n[score] {turn.score.total:.2f}{limit} ({terms})"
+        played = render_turn(number, {} if newest else turn.observations, turn.actions)
+        body = f"{played}\n[score] {turn.score.total:.2f}{limit} ({terms})"
         blocks.append((f"{env.task.name}, row {env.row['id']}, turn {number}", body))
     if env.agents:
         number = len(env.turns) + 1

@@ -104,7 +104,9 @@ class ParallelVectorEnv:
             that had ended are empty.
         """
         if len(actions) != self.num_envs:
-            raise ConfigError(f"step() takes {self.num_envs} actions, one per copy (None where ended), not {len(actions)}.")
+            raise ConfigError(
+                f"step() takes {self.num_envs} actions, one per copy (None where ended), not {len(actions)}."
+            )
         running = self.running
         for i, action in enumerate(actions):
             if action and i not in running:

@@ -26,8 +26,8 @@ parallel_env(data="package:arxiv", split="train", fields=None, grounding=0.0, le
 - `split`: with an optional slice, such as `"train[:1000]"`, the part of the hub set that the paper trains on.
 - `fields`: renames columns, such as `{"abstract_text": "summary"}`.
 - `grounding`: weight of a further term which the abstract must support; see below. 1 is a good value.
-- `levels`: `"paper"`, the numbers below; `"live"`, those of the peer's live code, which asks for a longer second part; or a
-  `Levels` of your own. The prompts follow.
+- `levels`: `"paper"`, the numbers below; `"live"`, those of the peer's live code, which asks for a longer second
+  part; or a `Levels` of your own. The prompts follow.
 - all others: see `CollaborationEnv` (`num_turns`, `reward_mode`, `feedback`, `history`, ...).
 
 ## Prompts
@@ -58,24 +58,37 @@ either agent: 1.7, where the other uses no transition.
 
 ### Grounding
 
-The four levels never look at the abstract. `grounding=w` adds the term `grounding` = w sqrt(g1 g2), counted where level 4
-is reached, so that the range becomes 0 to 3 + w. Each g is a product of six factors from 0 to 1 that ordinary prose
-about the abstract keeps at or near 1; the page of `writing/tldr` tells what they are, and
-`llm_marl_envs.writing.metrics.grounding` gives each formula. Six in ten of a text's content words may be its own, so
-that background which the abstract does not spell out costs nothing.
+The four levels never look at the abstract. `grounding=w` adds the term `grounding` = w sqrt(g1 g2), counted where
+level 4 is reached, so that the range becomes 0 to 3 + w. Each g is a product of six factors from 0 to 1 that ordinary
+prose about the abstract keeps at or near 1; the page of `writing/tldr` tells what they are, and
+`llm_marl_envs.writing.metrics.grounding` gives each formula. Three quarters of a text's content words may be its own,
+so that background which the abstract does not spell out costs nothing.
 
 ## Example episode
 
+```pycon
 >>> from llm_marl_envs.writing import arxiv
 >>> env = arxiv.parallel_env(split="eval")
 >>> observations, infos = env.reset(options={"index": 0})
 >>> print(observations["background"].split("\\n\\n")[-1])
+The introduction of this paper has two parts. You write the first part: the background and the motivation. Another \
+writer writes the second part: the method and its implications. Write about 150 words (at least 128, at most 256). \
+The second part will be 1 to 1.3 times as long as yours. Stay with the terms of the abstract. Join the sentences with \
+words such as: because, however, for example, as a result. Write only your part.
 >>> background = "Earlier work leaves this question open, although it matters in practice. " * 12
 >>> method = "The method answers this question, because earlier work leaves room for it. " * 13
 >>> _, rewards, terminations, _, infos = env.step({"background": background, "method": method})
 >>> for term, value in infos["method"]["terms"].items():
 ...     print(f"{term:12} {value:.3f}")
+length       0.500
+length_ratio 1.000
+unique_ratio 0.500
+transitions  0.200
+jaccard      0.600
 >>> round(rewards["method"], 3), terminations["method"], env.agents
+(2.8, True, [])
+
+```
 
 The same two sentences over and over earn that much; with `grounding=1` the term `grounding` is 0 for them.
 
@@ -144,8 +157,8 @@ class ArxivTask(WritingTask):
         return (
             f"Abstract of a paper:\n{self.source(row)}\n\n"
             f"The introduction of this paper has two parts. {parts} Write about {limits.target_words[words]} words "
-            f"(at least {limits.words[0]}, at most {limits.words[1]}). {relation} Stay with the terms of the abstract. Join "
-            "the sentences with words such as: because, however, for example, as a result. Write only your part."
+            f"(at least {limits.words[0]}, at most {limits.words[1]}). {relation} Stay with the terms of the abstract. "
+            "Join the sentences with words such as: because, however, for example, as a result. Write only your part."
         )
 
 

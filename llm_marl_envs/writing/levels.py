@@ -17,7 +17,7 @@ A plateau is 1 in the best interval, falls linearly to 0 at the edges of the acc
 edge itself the term is 0 and the level passes. Characters are all characters of the response, blanks included.
 
 With all 12 categories T is 0.95, so 2.98 can be reached; percentages are of 3.0, as in the paper, and the stated
-maximum of ``transitions`` is 0.4. An episode counts as solved at 2.98 (and a full ``grounding``).
+maximum of ``transitions`` is 0.4. No score is marked as solved: an episode plays all its turns.
 
 Each agent's own part (``reward_mode="individual"``; parts add up to the total): half of ``length``, ``length_ratio``,
 ``unique_ratio`` and ``jaccard``, which both texts make together; of ``transitions`` the share of its categories among
@@ -73,7 +73,9 @@ class Levels:
         for name in ("ratio", "unique"):
             best, accepted = getattr(self, f"{name}_best"), getattr(self, f"{name}_accepted")
             if not 0 <= accepted[0] <= best[0] <= best[1] <= accepted[1]:
-                raise ConfigError(f"{name}_best {best} must lie within {name}_accepted {accepted}, both from low to high.")
+                raise ConfigError(
+                    f"{name}_best {best} must lie within {name}_accepted {accepted}, both from low to high."
+                )
         if not (0 <= self.words[0] <= self.words[1] and self.jaccard_cap > 0 and self.transition_texts):
             raise ConfigError(f"words must go from low to high, jaccard_cap be positive, a text be searched: {self}")
 
@@ -103,9 +105,9 @@ def score_levels(
 ) -> Score:
     """Score the texts of two agents.
 
-    ``Score.details``: ``level`` (the last level reached, 1 to 4), ``words``, ``characters`` and ``unique_words`` by agent,
-    ``character_ratio`` and ``unique_ratio`` (0 where the denominator is 0), ``categories`` (names), ``jaccard``, and
-    with grounding at level 4 ``grounding`` by agent.
+    ``Score.details``: ``level`` (the last level reached, 1 to 4), ``words``, ``characters`` and ``unique_words`` by
+    agent, ``character_ratio`` and ``unique_ratio`` (0 where the denominator is 0), ``categories`` (names),
+    ``jaccard``, and with grounding at level 4 ``grounding`` by agent.
     """
     one, two = texts
     words = [metrics.count_words(t) for t in texts]
@@ -131,8 +133,7 @@ def score_levels(
         first = sum(value * shares[name][0] for name, value in terms.items())
         total = float(sum(terms.values()))
         parts = {agents[0]: first, agents[1]: total - first}
-        solved = total >= levels.reachable(grounding) - 1e-9
-        return Score.of(terms, per_agent=parts, details=details, solved=solved)
+        return Score(total, terms, parts, details)
 
     if not all(levels.words[0] <= n <= levels.words[1] for n in words):
         return done()
@@ -145,9 +146,9 @@ def score_levels(
     terms["length_ratio"] = levels.ratio_points * length
 
     details["level"] = 3
-    # Texts without any word token (symbols, emoji) have no vocabulary to compare.
+    # A c1 without any word token (symbols, emoji) has the ratio 0, which no task accepts.
     vocabulary = metrics.plateau(details["unique_ratio"], levels.unique_best, levels.unique_accepted)
-    if vocabulary is None or not unique[0]:
+    if vocabulary is None:
         return done()
     terms["unique_ratio"] = levels.unique_points * vocabulary
 

@@ -190,13 +190,13 @@ def grounding(source: str, texts: Sequence[str]) -> tuple[float, list[float]]:
 
     The own value of a text is a product of six factors in [0, 1], each 1 for ordinary prose about the source:
 
-    - *support*: share of its distinct content words (crudely stemmed) that the source has; 0.4 and more gives 1;
+    - *support*: share of its distinct content words (crudely stemmed) that the source has; 0.25 and more gives 1;
     - *coverage*: how many of the source's 20 most frequent content words it has; 4 and more give 1;
     - *own words*: share of it that stands in runs of 4 words which the other texts, or its own earlier part, have too;
       up to 0.3 gives 1, from 0.8 on 0. Who copied from whom cannot be told, so both lose;
     - *not the whole source*: share of the source that it repeats in such runs; up to 0.4 gives 1, from 0.9 on 0;
     - *sentences*: share of stop words; 0.25 (English prose has 0.35 to 0.55) gives 1, up to 0.1 (a list of words) 0;
-    - *restraint*: transitions, of which 1 + words/15 are free; from twice as many on 0.
+    - *restraint*: transitions, of which 1 + words/20 are free; from twice as many on 0.
 
     The joint value is the geometric mean: one ungrounded text makes the pair ungrounded. These are counts of words,
     not understanding: source words in a senseless order, with stop words between them, pass.
@@ -212,9 +212,9 @@ def grounding(source: str, texts: Sequence[str]) -> tuple[float, list[float]]:
     for i, text in enumerate(texts):
         content = {_stem(w) for w in content_words(text)}
         others = set().union(*(r for j, r in enumerate(runs) if j != i))
-        allowed = 1 + len(words[i]) / 15
+        allowed = 1 + len(words[i]) / 20
         own.append(
-            clipped(ratio(len(content & known), len(content)), 0.0, 0.4)
+            clipped(ratio(len(content & known), len(content)), 0.0, 0.25)
             * clipped(len(content & salient), 0, max(1, min(4, len(salient))))
             * clipped(_share_in_runs(words[i], others, own=True), 0.8, 0.3)
             * clipped(_share_in_runs(source_words, runs[i]), 0.9, 0.4)

@@ -26,8 +26,8 @@ parallel_env(data="package:tldr", split="train", fields=None, grounding=0.0, lev
 - `split`: with an optional slice, such as `"train[:1000]"`, the part of the hub set that the paper trains on.
 - `fields`: renames columns, such as `{"prompt": "body"}`.
 - `grounding`: weight of a further term which the post must support; see below. 1 is a good value.
-- `levels`: `"paper"` or `"live"`. Paper and the peer's live code agree on this task, so both names give the same numbers
-  here (on `writing/arxiv` they differ). Or a `Levels` of your own.
+- `levels`: `"paper"` or `"live"`. Paper and the peer's live code agree on this task, so both names give the same
+  numbers here (on `writing/arxiv` they differ). Or a `Levels` of your own.
 - all others: see `CollaborationEnv` (`num_turns`, `reward_mode`, `feedback`, `history`, ...).
 
 ## Prompts
@@ -40,8 +40,8 @@ from the constants in use. A trailing `TL;DR:`, with which the posts of the hub 
 Four levels; one that fails stops, and the terms after it stay 0. c1 and c2 are the two texts.
 
 1. `length`: both have 8 to 256 whitespace-separated words: +0.5. Otherwise the reward is 0.
-2. `length_ratio`, r = characters(c2) / characters(c1): +1 for 1.6 <= r <= 3.2; linear from 0 at 1.1 and back to 0 at 5.0;
-   beyond these it stops.
+2. `length_ratio`, r = characters(c2) / characters(c1): +1 for 1.6 <= r <= 3.2; linear from 0 at 1.1 and back to 0 at
+   5.0; beyond these it stops.
 3. `unique_ratio`, u = unique words(c2) / unique words(c1): +0.5 for u >= 2.0; linear from 0 at 1.3; below it stops.
 4. `transitions`: 0.4 T, where T = min(1, 0.4 + 0.05 (k - 1)) for k of 12 categories of transition words in c2, and 0
    for none; and `jaccard`: 0.6 J, where J = min(j, 0.03) / 0.03 for the Jaccard index j of both texts' unique words
@@ -56,19 +56,20 @@ terms is halved, since it takes both texts. Largest parts: summarizer 1.3, elabo
 
 ### Grounding
 
-The four levels never look at the post: a list of linking words, or the partner's text with a tail, can earn nearly all
-of 3. `grounding=w` adds the term `grounding` = w sqrt(g1 g2), counted where level 4 is reached, so that the range becomes
-0 to 3 + w. Each g is a product of six factors from 0 to 1 that ordinary prose about the post keeps at or near 1: its
-content words occur in the post; it names what the post repeats most; it is not copied from the other agent or from
-itself; it does not reproduce most of the post; it has the stop words of sentences; it has not more transitions than
-1 + words/15, about one in two sentences. `llm_marl_envs.writing.metrics.grounding` gives each formula. The geometric
-mean lets one stuffed text undo the pair. In individual mode the term is split in proportion to g1 and g2. With w = 1
-every kind of stuffed pair in the tests (keywords, word salad, the partner's text, the whole post, one sentence over and
-over) loses to honest ones. It counts words and understands none: source words in a senseless order, set among stop
-words, still pass.
+The four levels never look at the post: a list of linking words, or the partner's text with a tail, can earn nearly
+all of 3. `grounding=w` adds the term `grounding` = w sqrt(g1 g2), counted where level 4 is reached, so that the range
+becomes 0 to 3 + w. Each g is a product of six factors from 0 to 1 that ordinary prose about the post keeps at or near
+1: its content words occur in the post; it names what the post repeats most; it is not copied from the other agent or
+from itself; it does not reproduce most of the post; it has the stop words of sentences; it has not more transitions
+than 1 + words/20, about one in a sentence. `llm_marl_envs.writing.metrics.grounding` gives each formula. The
+geometric mean lets one stuffed text undo the pair. In individual mode the term is split in proportion to g1 and g2.
+With w = 1 every kind of stuffed pair in the tests (keywords, word salad, the partner's text, the whole post, one
+sentence over and over) loses to honest ones. It counts words and understands none: source words in a senseless order,
+set among stop words, still pass.
 
 ## Example episode
 
+```pycon
 >>> from llm_marl_envs.writing import tldr
 >>> post = (
 ...     "TITLE: My landlord wants my cat gone\\n\\nPOST: I have rented this flat for two years, always with my cat. "
@@ -77,22 +78,33 @@ words, still pass.
 ... )
 >>> env = tldr.parallel_env(data=[{"prompt": post}], grounding=1.0)
 >>> observations, infos = env.reset(seed=0)
->>> print(observations["summarizer"][-239:])
+>>> print(observations["summarizer"].split("\\n\\n")[-1])
+Write a short summary of this post in one or two sentences, about 25 words (at least 8). Another writer makes a long \
+summary of it. Yours is the short one. Write only the summary.
 >>> observations, rewards, terminations, truncations, infos = env.step({
 ...     "summarizer": "Landlord wants my cat out by Friday over a neighbour's allergy, though my lease allows pets.",
-...     "elaborator": "For two years I have kept a cat in my rented flat and the landlord never minded. Now, however, he "
-...     "demands that it leave by Friday because someone next door is allergic. Since pets are allowed by the lease, I "
-...     "wonder whether a lawyer is needed or a friendly talk with the neighbour.",
+...     "elaborator": "For two years I have kept a cat in my rented flat and the landlord never minded. Now, however, "
+...     "he demands that it leave by Friday because someone next door is allergic. Since pets are allowed by the "
+...     "lease, I wonder whether a lawyer is needed or a friendly talk with the neighbour.",
 ... })
 >>> for term, value in infos["summarizer"]["terms"].items():
 ...     print(f"{term:12} {value:.3f}")
+length       0.500
+length_ratio 1.000
+unique_ratio 0.500
+transitions  0.220
+jaccard      0.600
+grounding    0.951
 >>> round(rewards["summarizer"], 3), terminations["elaborator"], env.agents
+(3.771, True, [])
+
+```
 
 ## Data and licences
 
-`package:tldr` was written for this project by a language model; the data card in the docs has its licence. The hub set
-`trl-lib/tldr` (posts from Reddit with reference summaries; columns `prompt` and `completion`) is downloaded from its own
-place under its own terms and is not part of this package.
+`package:tldr` was written for this project by a language model; the data card in the docs has its licence. The hub
+set `trl-lib/tldr` (posts from Reddit with reference summaries; columns `prompt` and `completion`) is downloaded from
+its own place under its own terms and is not part of this package.
 
 ## Version history
 
@@ -162,8 +174,8 @@ class TldrTask(WritingTask):
             )
         else:
             request = (
-                f"Write a long summary of this post, about {long} words (at most {limits.words[1]}). Another writer makes "
-                f"a short summary of it. Yours must be {low:g} to {high:g} times as long, with at least "
+                f"Write a long summary of this post, about {long} words (at most {limits.words[1]}). Another writer "
+                f"makes a short summary of it. Yours must be {low:g} to {high:g} times as long, with at least "
                 f"{limits.unique_best[0]:g} times as many different words. Join the sentences with words such as: "
                 "because, however, for example, as a result. Write only the summary."
             )
