@@ -14,6 +14,7 @@ from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
 from .optim import OptimConfig
+from .policies.weights import Lora
 
 
 @dataclass
@@ -31,21 +32,6 @@ class SamplingConfig:
     top_p: float = 1.0
     top_k: int = 0
     max_new_tokens: int | None = None
-
-
-@dataclass
-class LoraConfig:
-    """The adapters of sharing=isolated and sharing=shared.
-
-    Attributes:
-        rank: of the update matrices.
-        alpha: the update is scaled by alpha / rank.
-        target_modules: names of the layers that get one; unset: q, v and o projections where the model has them.
-    """
-
-    rank: int = 8
-    alpha: float = 16.0
-    target_modules: list[str] | None = None
 
 
 @dataclass
@@ -90,7 +76,9 @@ class TrainConfig:
         trackers: beside metrics.jsonl; names of accelerate's trackers.
         device: auto, cpu, cuda ...
         dtype: of frozen base weights: auto, float32, bfloat16. Trainable weights are float32.
-        tokens_per_batch: most tokens in one forward pass, prompts included.
+        generate_tokens, score_tokens: most tokens in one forward pass when sampling and when scoring, prompts and
+            padding included; unset: by device.
+        packing: auto, on or off; whether responses to one prompt share its computation in training.
         optim: AdamW and its schedule.
         sampling: how policies sample.
         lora: adapters.
@@ -115,15 +103,17 @@ class TrainConfig:
     trackers: list[str] = field(default_factory=lambda: ["tensorboard"])
     device: str = "auto"
     dtype: str = "auto"
-    tokens_per_batch: int = 4096
+    generate_tokens: int | None = None
+    score_tokens: int | None = None
+    packing: Literal["auto", "on", "off"] = "auto"
     optim: OptimConfig = field(default_factory=OptimConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    lora: LoraConfig = field(default_factory=LoraConfig)
+    lora: Lora = field(default_factory=Lora)
     prompts: PromptConfig = field(default_factory=PromptConfig)
 
     def __post_init__(self) -> None:
         limits = {"steps": 0, "rows_per_step": 1, "checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 1}
-        limits |= {"eval_every": -1, "samples_every": 0, "tokens_per_batch": 1} | (
+        limits |= {"eval_every": -1, "samples_every": 0} | (
             {"eval_rows": 1} if self.eval_rows else {}
         )
         for name, least in limits.items():

@@ -125,7 +125,7 @@ def eval_args(config: TrainConfig) -> dict[str, Any]:
 def build_policy(config: TrainConfig, env: ParallelEnv) -> Any:
     """The language-model policies of a run, one object for all agents."""
     from .policies.base import Sampling
-    from .policies.hf import HFPolicies, LoraSettings
+    from .policies.hf import HFPolicies
 
     agents = list(env.possible_agents)
     if isinstance(config.model, dict) and set(config.model) != set(agents):
@@ -139,14 +139,16 @@ def build_policy(config: TrainConfig, env: ParallelEnv) -> Any:
         agents,
         config.model,
         sharing=config.sharing,
-        lora=LoraSettings(config.lora.rank, config.lora.alpha, config.lora.target_modules),
+        lora=config.lora,
         sampling=sampling,
         dtype=config.dtype,
         device=config.device,
         max_prompt_tokens=config.prompts.max_tokens,
         overflow=config.prompts.overflow,
         chat_template_kwargs=config.prompts.chat_template_kwargs,
-        tokens_per_batch=config.tokens_per_batch,
+        generate_tokens=config.generate_tokens,
+        score_tokens=config.score_tokens,
+        packing=config.packing,
         seed=config.seed,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 import numpy as np
 
@@ -132,6 +132,14 @@ class TrainablePolicy(Policy, Protocol):
     ) -> Iterator[Scored]:
         """Log-probabilities of given responses to given prompts under the agent's policy, or under its reference
         policy, in micro-batches within the token budget. Every response is in exactly one of them."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the announcement of a run: base models, trainable parameters."""
+        ...
+
+    def export(self, agent: str, folder: Path) -> None:
+        """Write one agent's weights as other libraries load them."""
         ...
 
     def save(self, folder: Path) -> None:

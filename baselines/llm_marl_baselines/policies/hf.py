@@ -1,0 +1,346 @@
+"""Language-model policies: one object answers for all agents, and trains them.
+
+Agents that name the same model share one copy of it. With ``sharing="isolated"`` each has a LoRA adapter on it, with
+``"shared"`` all have the same one, with ``"full"`` each has weights of its own. The reference policy is always the base.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from llm_marl_envs.errors import ConfigError, DataError
+from llm_marl_envs.tables import did_you_mean
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from ..seeding import derive_seed
+from . import sampling as sampler
+from . import scoring
+from .base import Request, Response, Sampling, Scored
+from .models import resolve_device, resolve_dtype
+from .prompts import PromptEncoder
+from .weights import Learner, Lora, contiguous, make_learners
+
+PACKING = ("auto", "on", "off")
+# Most tokens, padding included, that are computed at once: (CPU, other devices). Sampling keeps keys and values only;
+# scoring keeps every layer's activations for the backward pass.
+GENERATE_TOKENS = (16_384, 131_072)
+SCORE_TOKENS = (1_536, 16_384)
+
+
+class HFPolicies:
+    """Policies of all agents, on Hugging Face models. A :class:`TrainablePolicy`.
+
+    Args:
+        agents: their names, in the environment's order.
+        models: one name for all, or one for each agent; see :mod:`models`.
+        sharing: ``"isolated"``, ``"shared"`` or ``"full"``.
+        lora: rank, alpha and place of the adapters (not used with ``"full"``).
+        sampling: one for all, or one for each agent.
+        dtype: of the frozen base. ``"auto"``: float32 on a CPU, bfloat16 elsewhere. Trained weights are float32
+            (float64 with a float64 base).
+        device: ``"auto"``: the first GPU if there is one.
+        max_prompt_tokens: longer prompts overflow. None: what the model's context leaves beside the response.
+        overflow: ``"error"`` or ``"drop_oldest_turns"``; see :class:`PromptEncoder`.
+        chat_template_kwargs: for the chat template, e.g. ``{"enable_thinking": False}``.
+        generate_tokens: most tokens in a batch at sampling; None chooses by device.
+        score_tokens: most tokens in a micro-batch at scoring; None chooses by device.
+        packing: whether responses to one prompt share its computation at scoring. ``"auto"``: where the model can.
+        seed: of the adapters' first values.
+
+    Raises:
+        ConfigError: an argument out of range; ModelNotFoundError, one of them, for an unknown model.
+        MissingDependencyError: see :func:`models.load`.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[str],
+        models: str | Mapping[str, str] = "smollm2",
+        *,
+        sharing: str = "isolated",
+        lora: Lora | None = None,
+        sampling: Sampling | Mapping[str, Sampling] | None = None,
+        dtype: str | torch.dtype = "auto",
+        device: str | torch.device = "auto",
+        max_prompt_tokens: int | None = None,
+        overflow: str = "error",
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        generate_tokens: int | None = None,
+        score_tokens: int | None = None,
+        packing: str = "auto",
+        seed: int = 0,
+    ):
+        self.agents = tuple(agents)
+        if not self.agents or len(set(self.agents)) < len(self.agents):
+            raise ConfigError(f"Agents need names, and different ones; got {self.agents}.")
+        if packing not in PACKING:
+            raise ConfigError(f"Unknown packing {packing!r}.{did_you_mean(packing, PACKING)} Known: {', '.join(PACKING)}.")
+        names = self._per_agent("models", models, str)
+        self.sampling = self._per_agent("sampling", sampling or Sampling(), Sampling)
+        for agent, settings in self.sampling.items():
+            _check_sampling(agent, settings)
+        self.sharing = sharing
+        self.device = resolve_device(device)
+        on_cpu = self.device.type == "cpu"
+        self.generate_tokens = generate_tokens or GENERATE_TOKENS[0 if on_cpu else 1]
+        self.score_tokens = score_tokens or SCORE_TOKENS[0 if on_cpu else 1]
+        self._learners = make_learners(
+            names, sharing, lora or Lora(), resolve_dtype(dtype, self.device), self.device, seed
+        )
+        self._encoders = {
+            agent: PromptEncoder(
+                learner.base.tokenizer,
+                _prompt_limit(agent, learner.base.context, self.sampling[agent].max_new_tokens, max_prompt_tokens),
+                overflow,
+                chat_template_kwargs or {},
+            )
+            for agent, learner in self._learners.items()
+        }
+        if packing == "on":
+            for agent, learner in self._learners.items():
+                if not learner.base.packable:
+                    raise ConfigError(
+                        f"The model {learner.base.name!r} of agent {agent!r} cannot be scored packed: it does not take a "
+                        "4-D attention mask in every layer. Use packing='auto' or 'off'."
+                    )
+        self._packing = packing
+        self._warned = False
+
+    # --- answering
+
+    def generate(self, requests: Sequence[Request], *, seed: int, greedy: bool = False) -> list[list[Response]]:
+        """Answer all requests; see :class:`Policy`.
+
+        An agent's responses depend on the seed, on its own requests and their order, and on its weights; not on the
+        other agents' requests, nor on how the budget cuts the batch.
+
+        Raises:
+            ConfigError: an unknown agent, or a prompt that does not fit (see :class:`PromptEncoder`).
+        """
+        results: list[list[Response]] = [[] for _ in requests]
+        asked: dict[str, int] = dict.fromkeys(self.agents, 0)  # requests so far, by agent
+        jobs: dict[str, _Job] = {}
+        for number, request in enumerate(requests):
+            learner = self._learner(request.agent)
+            ids = tuple(self._encoders[request.agent].encode(request.messages, request.agent))
+            settings = self.sampling[request.agent]
+            if greedy:
+                settings = Sampling(temperature=0.0, max_new_tokens=settings.max_new_tokens)
+            job = jobs.setdefault(learner.name, _Job(learner))
+            for sample in range(request.num_samples):
+                row_seed = derive_seed(seed, request.agent, asked[request.agent], sample)
+                job.add(number, ids, settings, row_seed)
+            asked[request.agent] += 1
+        for job in jobs.values():
+            base = job.learner.base
+            with job.learner.active() as model:
+                sampled = sampler.generate(
+                    model,
+                    list(job.prompts),
+                    job.rows,
+                    eos_ids=base.eos_ids,
+                    pad_id=base.pad_id,
+                    token_budget=self.generate_tokens,
+                )
+            prompts = [np.asarray(prompt, dtype=np.int64) for prompt in job.prompts]
+            for number, row, answer in zip(job.numbers, job.rows, sampled, strict=True):
+                encoder = self._encoders[requests[number].agent]
+                results[number].append(_response(encoder, prompts[row.prompt], answer))
+        return results
+
+    # --- training
+
+    def learner_of(self, agent: str) -> str:
+        """The learner's name: the agent's own, or ``"shared"``."""
+        return self._learner(agent).name
+
+    def parameters(self, learner: str) -> list[torch.nn.Parameter]:
+        """The learner's trainable weights."""
+        for candidate in self._learners.values():
+            if candidate.name == learner:
+                return list(candidate.weights.values())
+        raise ConfigError(
+            f"There is no learner {learner!r}; there are: {', '.join(sorted(self._distinct()))}."
+        )
+
+    def score(
+        self,
+        agent: str,
+        prompt_ids: Sequence[np.ndarray],
+        token_ids: Sequence[np.ndarray],
+        *,
+        reference: bool = False,
+        grad: bool = True,
+    ) -> Iterator[Scored]:
+        """Log-probabilities at the agent's sampling temperature; see :class:`TrainablePolicy`.
+
+        Top-p and top-k are not applied: scores are those of the whole distribution. A warning says so once.
+
+        Raises:
+            ConfigError: an unknown agent, temperature 0, a response without tokens.
+        """
+        learner = self._learner(agent)
+        settings = self.sampling[agent]
+        if settings.truncated and grad and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"Agent {agent!r} samples with top_p={settings.top_p}, top_k={settings.top_k}, which cut the distribution; "
+                "training scores the whole one, so it is off-policy. top_p=1 and top_k=0 avoid this.",
+                stacklevel=2,
+            )
+        return scoring.score(
+            lambda: learner.active(reference),
+            [ids.tolist() for ids in prompt_ids],
+            [ids.tolist() for ids in token_ids],
+            temperature=settings.temperature,
+            pad_id=learner.base.pad_id,
+            token_budget=self.score_tokens,
+            packed=self._packing != "off" and learner.base.packable,
+            grad=grad and not reference,
+        )
+
+    # --- keeping
+
+    def save(self, folder: Path) -> None:
+        """Write every learner's weights into the folder, one safetensors file each."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, learner in enumerate(self._distinct().values()):
+            save_file(contiguous(learner.weights), folder / _file(number), metadata={"learner": learner.name})
+
+    def load(self, folder: Path) -> None:
+        """Read what :meth:`save` wrote; the weights are then bit for bit the same.
+
+        Raises:
+            DataError: a file is missing, or belongs to other learners or other shapes. Nothing is changed then.
+        """
+        found = []
+        for number, learner in enumerate(self._distinct().values()):
+            found.append((learner, _read(Path(folder) / _file(number), learner)))
+        with torch.no_grad():
+            for learner, tensors in found:
+                for name, parameter in learner.weights.items():
+                    parameter.copy_(tensors[name])
+
+    def export(self, agent: str, folder: Path) -> None:
+        """Write the agent's policy for other tools: an adapter folder that ``peft.PeftModel.from_pretrained`` reads,
+        or, with ``sharing="full"``, the whole model with its tokenizer."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._learner(agent).export(folder)
+
+    def describe(self) -> dict[str, Any]:
+        """What is in memory and what of it is trained, as plain data for logs."""
+        bases = {learner.base.name: learner.base for learner in self._learners.values()}
+        return {
+            "sharing": self.sharing,
+            "device": str(self.device),
+            "bases": {
+                name: {
+                    "parameters": base.num_parameters,
+                    "dtype": str(base.dtype).removeprefix("torch."),
+                    "packed": self._packing != "off" and base.packable,
+                }
+                for name, base in bases.items()
+            },
+            "learners": {
+                name: {
+                    "agents": list(learner.agents),
+                    "base": learner.base.name,
+                    "trainable_parameters": sum(weight.numel() for weight in learner.weights.values()),
+                }
+                for name, learner in self._distinct().items()
+            },
+        }
+
+    # --- inside
+
+    def _learner(self, agent: str) -> Learner:
+        if agent not in self._learners:
+            raise ConfigError(
+                f"No policy for agent {agent!r}.{did_you_mean(agent, self.agents)} There are: {', '.join(self.agents)}."
+            )
+        return self._learners[agent]
+
+    def _distinct(self) -> dict[str, Learner]:
+        return {learner.name: learner for learner in self._learners.values()}
+
+    def _per_agent(self, what: str, value: Any, kind: type) -> dict[str, Any]:
+        if isinstance(value, kind):
+            return dict.fromkeys(self.agents, value)
+        if not isinstance(value, Mapping) or set(value) != set(self.agents):
+            raise ConfigError(
+                f"{what} must be one {kind.__name__} for all agents, or one for each of {', '.join(self.agents)}; "
+                f"got {value!r}."
+            )
+        return {agent: value[agent] for agent in self.agents}
+
+
+class _Job:
+    """What one learner has to sample: distinct prompts, rows, and the request that each row answers."""
+
+    def __init__(self, learner: Learner):
+        self.learner = learner
+        self.prompts: dict[tuple[int, ...], int] = {}
+        self.rows: list[sampler.Row] = []
+        self.numbers: list[int] = []
+
+    def add(self, number: int, prompt: tuple[int, ...], settings: Sampling, seed: int) -> None:
+        index = self.prompts.setdefault(prompt, len(self.prompts))
+        self.rows.append(sampler.Row(index, settings, seed))
+        self.numbers.append(number)
+
+
+def _response(encoder: PromptEncoder, prompt_ids: np.ndarray, sampled: sampler.Sampled) -> Response:
+    text, raw = encoder.decode(prompt_ids.tolist(), sampled.token_ids.tolist())
+    return Response(text, raw, prompt_ids, sampled.token_ids, sampled.logprobs, sampled.finished)
+
+
+def _check_sampling(agent: str, settings: Sampling) -> None:
+    for name, valid, allowed in (
+        ("temperature", settings.temperature >= 0, "at least 0"),
+        ("top_p", 0 < settings.top_p <= 1, "in (0, 1]"),
+        ("top_k", settings.top_k >= 0, "at least 0"),
+        ("max_new_tokens", settings.max_new_tokens >= 1, "at least 1"),
+    ):
+        if not valid:
+            raise ConfigError(f"{name} of agent {agent!r} is {getattr(settings, name)}; it must be {allowed}.")
+
+
+def _prompt_limit(agent: str, context: int | None, new: int, wanted: int | None) -> int | None:
+    """Most tokens of a prompt: what is asked for, and what the model's context leaves beside the response."""
+    if context is None:
+        return wanted
+    if new >= context:
+        raise ConfigError(
+            f"max_new_tokens of agent {agent!r} is {new}, but its model's whole context is {context} tokens. Lower it."
+        )
+    return context - new if wanted is None else min(wanted, context - new)
+
+
+def _file(number: int) -> str:
+    # By number: an agent's name need not be a file name. The name is in the file's metadata.
+    return f"learner{number}.safetensors"
+
+
+def _read(path: Path, learner: Learner) -> dict[str, torch.Tensor]:
+    if not path.is_file():
+        raise DataError(f"There is no {path}: the weights of learner {learner.name!r} were not saved there.")
+    with safe_open(path, framework="pt") as file:
+        owner = (file.metadata() or {}).get("learner")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    if owner != learner.name:
+        raise DataError(f"{path} holds the weights of learner {owner!r}, not of {learner.name!r}.")
+    expected = {name: tuple(weight.shape) for name, weight in learner.weights.items()}
+    if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != expected:
+        raise DataError(
+            f"The weights in {path} are not those of learner {learner.name!r}: names or shapes differ. They were saved with "
+            "another model, LoRA rank or target modules."
+        )
+    return tensors

@@ -1,0 +1,238 @@
+"""Sampling responses from one model: prefill, then a loop over tokens.
+
+What costs time and is avoided here: a prompt is computed once however many responses it gets, only the last position's
+logits are computed, finished responses leave the batch, and the vocabulary is sorted only if top-p asks for it.
+
+Randomness: response r's t-th token is the inverse of the cumulative distribution at a number u[r, t] that is drawn from
+a generator of the response's own. So a response depends on its prompt, its seed and the weights, not on what else is in
+the batch, nor on the device (up to rounding in the logits).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+from transformers.cache_utils import DynamicCache
+
+from .base import Sampling
+
+NUCLEUS_GUESS = 256  # top-p first looks among so many tokens, and sorts the whole vocabulary only if they do not suffice
+SHRINK_AT = 0.75  # a batch is compacted when at most this share of its rows is still being written
+
+
+@dataclass(frozen=True)
+class Row:
+    """One response to be sampled: index of its prompt, how to sample, and the seed of its own generator."""
+
+    prompt: int
+    sampling: Sampling
+    seed: int
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One sampled response: (T,) token ids and log-probabilities, and whether an end-of-text token ended it."""
+
+    token_ids: np.ndarray
+    logprobs: np.ndarray
+    finished: bool
+
+
+@torch.no_grad()
+def generate(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    rows: Sequence[Row],
+    *,
+    eos_ids: Sequence[int],
+    pad_id: int,
+    token_budget: int,
+) -> list[Sampled]:
+    """Sample all rows.
+
+    Args:
+        model: a causal language model in eval mode, with the right adapter switched on.
+        prompts: token ids of the distinct prompts.
+        rows: one entry for each response; temperature 0 means greedy.
+        eos_ids: any of these ends a response.
+        pad_id: fills up shorter prompts; never attended to, so any valid id will do.
+        token_budget: most tokens (prompt and response) of a batch; one row alone may exceed it.
+
+    Returns:
+        One result for each row. Greedy choices are certain: their log-probabilities are 0.
+    """
+    results: list[Sampled | None] = [None] * len(rows)
+    for batch in batches(prompts, rows, token_budget):
+        for index, sampled in zip(batch, _generate_batch(model, prompts, rows, batch, eos_ids, pad_id), strict=True):
+            results[index] = sampled
+    return [sampled for sampled in results if sampled is not None]
+
+
+def batches(prompts: Sequence[Sequence[int]], rows: Sequence[Row], token_budget: int) -> Iterator[list[int]]:
+    """Cut the rows into batches of similar prompt length, rows of one prompt together, within the budget."""
+    order = sorted(range(len(rows)), key=lambda r: (len(prompts[rows[r].prompt]), rows[r].prompt))
+    batch: list[int] = []
+    longest = new = 0
+    for r in order:
+        longest = len(prompts[rows[r].prompt])  # sorted: the newest is the longest
+        new_with = max(new, rows[r].sampling.max_new_tokens)
+        if batch and (len(batch) + 1) * (longest + new_with) > token_budget:
+            yield batch
+            batch, new_with = [], rows[r].sampling.max_new_tokens
+        batch.append(r)
+        new = new_with
+    if batch:
+        yield batch
+
+
+def _generate_batch(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    rows: Sequence[Row],
+    batch: list[int],
+    eos_ids: Sequence[int],
+    pad_id: int,
+) -> list[Sampled]:
+    device = model.device
+    distinct = sorted({rows[r].prompt for r in batch})
+    lengths = torch.tensor([len(prompts[p]) for p in distinct], device=device)  # (D,)
+    width = int(lengths.max())
+    new = max(rows[r].sampling.max_new_tokens for r in batch)
+    ids = torch.full((len(distinct), width), pad_id)
+    for d, p in enumerate(distinct):
+        ids[d, width - len(prompts[p]) :] = torch.tensor(prompts[p])
+    columns = torch.arange(width + new, device=device)
+    mask = (columns[None, :] >= width - lengths[:, None]).long()  # (D, P + T), of which the part so far is passed
+    positions = (columns[None, :width] - (width - lengths[:, None])).clamp(min=0)
+
+    cache = DynamicCache(config=model.config)
+    logits = _forward(model, ids.to(device), mask[:, :width], positions, cache)  # (D, V)
+    source = torch.tensor([distinct.index(rows[r].prompt) for r in batch], device=device)  # (R,)
+    cache.batch_select_indices(source)
+    logits, mask, lengths = logits[source], mask[source], lengths[source]
+
+    sampler = RowSampler([rows[r].sampling for r in batch], device)
+    uniforms = torch.stack([_uniforms(rows[r].seed, new) for r in batch]).to(device)  # (R, T)
+    ends = torch.tensor(sorted(set(eos_ids)), device=device)
+    most = torch.tensor([rows[r].sampling.max_new_tokens for r in batch], device=device)
+    tokens = torch.zeros((len(batch), new), dtype=torch.long, device=device)
+    logprobs = torch.zeros((len(batch), new), device=device)
+    count = torch.zeros(len(batch), dtype=torch.long, device=device)
+    finished = torch.zeros(len(batch), dtype=torch.bool, device=device)
+
+    here = torch.arange(len(batch), device=device)  # rows of the batch that are still computed
+    writing = torch.ones(len(batch), dtype=torch.bool, device=device)  # of those, the ones that are not done
+    for t in range(new):
+        chosen, chosen_logprobs = sampler.sample(logits, uniforms[here, t], here)
+        alive = here[writing]
+        tokens[alive, t], logprobs[alive, t] = chosen[writing], chosen_logprobs[writing]
+        count[alive] += 1
+        ended = torch.isin(chosen, ends)
+        finished[alive] = ended[writing]
+        writing = writing & ~ended & (t + 1 < most[here])
+        left = int(writing.sum())
+        if left == 0:
+            break
+        if left <= SHRINK_AT * len(here):
+            keep = writing.nonzero()[:, 0]
+            cache.batch_select_indices(keep)
+            here, writing, chosen = here[keep], writing[keep], chosen[keep]
+        reached = lengths[here, None] + t  # the position of the token just chosen
+        logits = _forward(model, chosen[:, None], mask[here, : width + t + 1], reached, cache)
+    lists = zip(tokens.cpu().numpy(), logprobs.cpu().numpy(), count.tolist(), finished.tolist(), strict=True)
+    return [Sampled(ids[:n].copy(), values[:n].copy(), done) for ids, values, n, done in lists]
+
+
+def _forward(
+    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
+) -> torch.Tensor:
+    """Logits (R, V) of the token that follows the last of ``ids`` (R, t). The cache grows by t."""
+    # transformers renamed the argument; what a model calls it is a fact of its signature.
+    name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+    output = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1, **{name: cache}
+    )
+    return output.logits[:, -1]
+
+
+def _uniforms(seed: int, count: int) -> torch.Tensor:
+    """(count,) float64 in [0, 1), multiples of 2^-48, so that u times a total always stays below the total."""
+    bits = np.random.default_rng(seed).integers(0, 1 << 48, size=count)
+    return torch.from_numpy(bits).double() / (1 << 48)
+
+
+class RowSampler:
+    """Chooses the next token of each row under the row's own settings.
+
+    Args:
+        settings: (R) how each row is sampled.
+        device: where the logits are.
+    """
+
+    def __init__(self, settings: Sequence[Sampling], device: torch.device):
+        self.greedy = torch.tensor([s.temperature == 0 for s in settings], device=device)
+        self.temperature = torch.tensor([s.temperature or 1.0 for s in settings], device=device)
+        self.top_p = torch.tensor([s.top_p for s in settings], device=device, dtype=torch.float64)
+        self.top_k = torch.tensor([s.top_k for s in settings], device=device)
+        self.any_greedy = any(s.temperature == 0 for s in settings)
+        self.any_truncated = any(s.truncated for s in settings)
+
+    def sample(self, logits: torch.Tensor, uniform: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Choose tokens.
+
+        Args:
+            logits: (r, V) raw logits.
+            uniform: (r,) float64 in [0, 1).
+            rows: (r,) which rows these are.
+
+        Returns:
+            Tokens (r,) and their log-probabilities (r,) under the distribution that they were sampled from.
+        """
+        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        scaled = logits / self.temperature[rows, None].to(logits.dtype)
+        if self.any_truncated:
+            scaled = truncate(scaled, self.top_p[rows], self.top_k[rows])
+        logprobs = torch.log_softmax(scaled, dim=-1)
+        cumulative = logprobs.exp().cumsum(dim=-1, dtype=torch.float64)  # (r, V)
+        target = uniform[:, None] * cumulative[:, -1:]
+        tokens = torch.searchsorted(cumulative, target, right=True)[:, 0]
+        chosen = logprobs.gather(1, tokens[:, None])[:, 0]
+        if self.any_greedy:
+            greedy = self.greedy[rows]
+            tokens = torch.where(greedy, logits.argmax(dim=-1), tokens)
+            chosen = torch.where(greedy, torch.zeros_like(chosen), chosen)
+        return tokens, chosen.float()
+
+
+def truncate(scaled: torch.Tensor, top_p: torch.Tensor, top_k: torch.Tensor) -> torch.Tensor:
+    """Cut the distribution: logits (r, V) of removed tokens become -inf. First top-k, then top-p over what is left.
+
+    top-k keeps the k most likely tokens. top-p keeps the fewest most likely tokens whose probabilities sum to at least
+    p. Tokens exactly as likely as the last one kept are kept as well, so that the order of the vocabulary is of no
+    account.
+    """
+    for r in range(len(scaled)):
+        k, p = int(top_k[r]), float(top_p[r])
+        if 0 < k < scaled.shape[1]:
+            least = torch.topk(scaled[r], k).values[-1]
+            scaled[r] = scaled[r].masked_fill(scaled[r] < least, -torch.inf)
+        if p < 1.0:
+            least = _nucleus_edge(scaled[r], p)
+            scaled[r] = scaled[r].masked_fill(scaled[r] < least, -torch.inf)
+    return scaled
+
+
+def _nucleus_edge(scaled: torch.Tensor, p: float) -> torch.Tensor:
+    """The smallest logit, out of (V,), that belongs to the nucleus."""
+    total = torch.logsumexp(scaled.double(), dim=0)
+    for size in (NUCLEUS_GUESS, scaled.shape[0]):
+        likely = torch.topk(scaled, min(size, scaled.shape[0])).values
+        mass = torch.exp(likely.double() - total).cumsum(dim=0)
+        if mass[-1] >= p:
+            return likely[int(torch.searchsorted(mass, p))]
+    return likely[-1]  # p is so near 1 that rounding keeps every token

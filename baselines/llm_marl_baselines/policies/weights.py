@@ -1,0 +1,263 @@
+"""Which weights an agent answers with: an adapter on a base that several agents share, or weights of its own.
+
+A :class:`Learner` is a set of trainable weights with the agents that use it. Reference policies are bases without adapters.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from llm_marl_envs.errors import ConfigError
+from llm_marl_envs.tables import did_you_mean
+from peft import LoraConfig, PeftModel, get_peft_model_state_dict
+from safetensors.torch import save_file
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..seeding import derive_seed
+from . import models, scoring, smollm2
+
+SHARING = ("isolated", "shared", "full")
+LLAMA_LIKE = ("q_proj", "v_proj", "o_proj")
+
+
+@dataclass(frozen=True)
+class Lora:
+    """Low-rank adapters. There is no dropout: a response is scored by the weights that sampled it.
+
+    Attributes:
+        rank: of the two matrices.
+        alpha: their product counts alpha / rank times.
+        target_modules: names of the linear layers that get one, or ``"all-linear"``. ``"auto"``: the query, value and
+            output projections where the model calls them q_proj, v_proj and o_proj, else all linear layers.
+    """
+
+    rank: int = 8
+    alpha: float = 16
+    target_modules: str | Sequence[str] = "auto"
+
+
+class Base:
+    """One pretrained model, frozen, in memory once, with the adapters of all learners that stand on it.
+
+    Attributes:
+        name: as in :mod:`models`.
+        tokenizer: its tokenizer.
+        eos_ids: every token that ends a response: those of the model's generation_config and the tokenizer's own.
+        pad_id: a token to fill rows with. It is masked wherever it stands, so that it may be the end-of-text token.
+        context: most tokens, prompt and response, that the model was made for; None if it does not say.
+        packable: whether the packed layout of :mod:`scoring` gives the right numbers.
+        num_parameters: without adapters.
+    """
+
+    def __init__(self, name: str, dtype: torch.dtype, device: torch.device):
+        self.name = name
+        self.dtype, self._device = dtype, device
+        model, self.tokenizer = models.load(name, dtype, device)
+        self._model: PreTrainedModel | None = model.requires_grad_(False)
+        self._peft: PeftModel | None = None
+        self._adapter_weights: list[torch.nn.Parameter] = []
+        self.eos_ids = _eos_ids(model, self.tokenizer)
+        self.pad_id = self.tokenizer.pad_token_id or 0
+        self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.packable = scoring.supports_packing(model)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model; loaded again if it was given away."""
+        if self._model is None:
+            self._model = models.load(self.name, self.dtype, self._device)[0].requires_grad_(False)
+        return self._model
+
+    def give_away(self) -> PreTrainedModel:
+        """Hand the model to a caller who will change it; nothing is kept here until it is asked for."""
+        model, self._model = self.model, None
+        return model
+
+    def add_adapter(self, adapter: str, lora: Lora, seed: int) -> dict[str, torch.nn.Parameter]:
+        """Put a new adapter on the model and return its weights. It changes nothing at first: its product is 0.
+
+        Raises:
+            ConfigError: target modules that the model does not have.
+        """
+        config = LoraConfig(
+            task_type="CAUSAL_LM",
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            lora_dropout=0.0,
+            target_modules=self._targets(lora.target_modules),
+            base_model_name_or_path=smollm2.HUB_ID if self.name == "smollm2" else self.name,
+        )
+        with torch.random.fork_rng(devices=[self.model.device] if self.model.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            try:
+                if self._peft is None:
+                    self._peft = PeftModel(self.model, config, adapter_name=adapter)
+                else:
+                    self._peft.add_adapter(adapter, config)
+            except ValueError as error:
+                raise ConfigError(f"No adapter fits the model {self.name!r}: {error}") from error
+        self._peft.eval()
+        weights = {}
+        for name, parameter in self.model.named_parameters():
+            parts = name.split(".")
+            if adapter in parts:
+                weights[".".join(part for part in parts if part != adapter)] = parameter
+        self._adapter_weights += weights.values()
+        self._thaw()
+        return weights
+
+    def _targets(self, wanted: str | Sequence[str]) -> str | list[str]:
+        if wanted != "auto":
+            return wanted if isinstance(wanted, str) else list(wanted)
+        present = {name.rpartition(".")[2] for name, _ in self.model.named_modules()}
+        return list(LLAMA_LIKE) if present.issuperset(LLAMA_LIKE) else "all-linear"
+
+    @contextmanager
+    def active(self, adapter: str | None) -> Iterator[PreTrainedModel]:
+        """The model with one adapter switched on, or with none."""
+        if self._peft is None:
+            yield self.model
+        elif adapter is None:
+            with self._peft.disable_adapter():
+                yield self.model
+            self._thaw()
+        else:
+            self._peft.set_adapter(adapter)
+            self._thaw()
+            yield self.model
+
+    def _thaw(self) -> None:
+        """peft freezes an adapter that it switches off; here all of them are trained in turn."""
+        for parameter in self._adapter_weights:
+            parameter.requires_grad_(True)
+
+    def export(self, adapter: str, folder: Path) -> None:
+        """Write the adapter so that ``PeftModel.from_pretrained(base, folder)`` reads it."""
+        assert self._peft is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        # save_pretrained would ask the hub whether the base's vocabulary has grown; ours never does.
+        state = get_peft_model_state_dict(self._peft, adapter_name=adapter, save_embedding_layers=False)
+        save_file(contiguous(state), folder / "adapter_model.safetensors", metadata={"format": "pt"})
+        config = copy.deepcopy(self._peft.peft_config[adapter])
+        config.inference_mode = True
+        config.save_pretrained(str(folder))
+
+
+class Learner(Protocol):
+    """Trainable weights and who uses them."""
+
+    name: str
+    agents: tuple[str, ...]
+    base: Base
+    weights: dict[str, torch.nn.Parameter]
+
+    def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
+        """The agent's model, or its reference's."""
+        ...
+
+    def export(self, folder: Path) -> None:
+        """Write the weights in the form that other tools read."""
+        ...
+
+
+class AdapterLearner:
+    """An adapter; its reference is the base without it."""
+
+    def __init__(self, name: str, agents: tuple[str, ...], base: Base, adapter: str, lora: Lora, seed: int):
+        self.name, self.agents, self.base = name, agents, base
+        self._adapter = adapter
+        self.weights = base.add_adapter(adapter, lora, derive_seed(seed, "adapter", name))
+
+    def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
+        return self.base.active(None if reference else self._adapter)
+
+    def export(self, folder: Path) -> None:
+        self.base.export(self._adapter, folder)
+
+
+class FullLearner:
+    """All weights of a model of its own. Its reference is one frozen copy of the base, kept for all learners on
+    that base and loaded when it is first asked for."""
+
+    def __init__(self, name: str, agents: tuple[str, ...], base: Base, model: PreTrainedModel):
+        self.name, self.agents, self.base = name, agents, base
+        wide = torch.promote_types(model.dtype, torch.float32)  # trained weights are never in half precision
+        self._model = model.to(wide).requires_grad_(True)
+        self.weights = dict(self._model.named_parameters())
+
+    def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
+        return nullcontext(self.base.model if reference else self._model)
+
+    def export(self, folder: Path) -> None:
+        self._model.save_pretrained(folder)
+        self.base.tokenizer.save_pretrained(folder)
+
+
+def make_learners(
+    names: dict[str, str],
+    sharing: str,
+    lora: Lora,
+    dtype: torch.dtype,
+    device: torch.device,
+    seed: int,
+) -> dict[str, Learner]:
+    """Load the bases and build the learners.
+
+    Args:
+        names: the model of each agent.
+        sharing: ``"isolated"`` (an adapter for each agent), ``"shared"`` (one for all) or ``"full"``.
+        lora: of the adapters.
+        dtype, device: of the bases.
+        seed: of the adapters' first values; the same for the same learner whoever the others are.
+
+    Returns:
+        The learner of each agent.
+
+    Raises:
+        ConfigError: an unknown way of sharing, or ``"shared"`` with different models.
+    """
+    if sharing not in SHARING:
+        raise ConfigError(f"Unknown sharing {sharing!r}.{did_you_mean(sharing, SHARING)} Known: {', '.join(SHARING)}.")
+    if sharing == "shared" and len(set(names.values())) > 1:
+        raise ConfigError(
+            f"sharing='shared' means one adapter for all agents, but they name different models: {names}. "
+            "Give all the same model, or use sharing='isolated'."
+        )
+    bases: dict[str, Base] = {}
+    for name in names.values():
+        if name not in bases:
+            bases[name] = Base(name, dtype, device)
+    if sharing == "shared":
+        base = next(iter(bases.values()))
+        learner = AdapterLearner("shared", tuple(names), base, "learner0", lora, seed)
+        return dict.fromkeys(names, learner)
+    if sharing == "isolated":
+        # Adapters get names of their own, since peft makes them module names and agents may be called anything.
+        return {
+            agent: AdapterLearner(agent, (agent,), bases[name], f"learner{number}", lora, seed)
+            for number, (agent, name) in enumerate(names.items())
+        }
+    learners: dict[str, Learner] = {}
+    for agent, name in names.items():
+        last = agent == [other for other, model in names.items() if model == name][-1]
+        model = bases[name].give_away() if last else copy.deepcopy(bases[name].model)
+        learners[agent] = FullLearner(agent, (agent,), bases[name], model)
+    return learners
+
+
+def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    ids = model.generation_config.eos_token_id if model.generation_config is not None else None
+    ids = ids if isinstance(ids, list) else [ids]
+    return sorted({int(i) for i in (*ids, tokenizer.eos_token_id) if i is not None})
+
+
+def contiguous(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies on the CPU, in the form that safetensors takes."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
