@@ -66,7 +66,7 @@ class TrainConfig:
         seed: of everything random in the run.
         eval_every: steps between evaluations on held-out rows; 0 evaluates before and after only, -1 never.
         eval_rows: most rows of an evaluation; unset: all held-out rows.
-        eval_episodes: sampled episodes of each row, beside one greedy episode.
+        eval_episodes: sampled episodes of each row, beside one greedy episode. Unset: 4, or as many as make 64 in all.
         eval_env_args: changes to env_args for the held-out rows. Unset: split=eval where the environment's own data is
             used.
         output: folder of the run. Unset: runs/ALGORITHM-ENV-MODEL-seedN, with a number if that is taken.
@@ -75,6 +75,7 @@ class TrainConfig:
         samples_every: steps between transcripts of training episodes in samples.jsonl; 0 for none.
         trackers: beside metrics.jsonl; names of accelerate's trackers.
         device: auto, cpu, cuda ...
+        threads: of PyTorch on a CPU. Unset: all cores, but one for the tiny model, whose products are too small to share.
         dtype: of frozen base weights: auto, float32, bfloat16. Trainable weights are float32.
         generate_tokens, score_tokens: most tokens in one forward pass when sampling and when scoring, prompts and
             padding included; unset: by device.
@@ -94,7 +95,7 @@ class TrainConfig:
     seed: int = 0
     eval_every: int = 0
     eval_rows: int | None = None
-    eval_episodes: int = 4
+    eval_episodes: int | None = None
     eval_env_args: dict[str, Any] | None = None
     output: str | None = None
     checkpoint_every: int = 10
@@ -102,6 +103,7 @@ class TrainConfig:
     samples_every: int = 10
     trackers: list[str] = field(default_factory=lambda: ["tensorboard"])
     device: str = "auto"
+    threads: int | None = None
     dtype: str = "auto"
     generate_tokens: int | None = None
     score_tokens: int | None = None
@@ -112,13 +114,12 @@ class TrainConfig:
     prompts: PromptConfig = field(default_factory=PromptConfig)
 
     def __post_init__(self) -> None:
-        limits = {"steps": 0, "rows_per_step": 1, "checkpoint_every": 1, "keep_checkpoints": 1, "eval_episodes": 1}
-        limits |= {"eval_every": -1, "samples_every": 0} | (
-            {"eval_rows": 1} if self.eval_rows else {}
-        )
+        limits = {"steps": 0, "rows_per_step": 1, "checkpoint_every": 1, "keep_checkpoints": 1, "eval_every": -1}
+        limits |= {"samples_every": 0, "eval_rows": 1, "eval_episodes": 1, "threads": 1}
+        limits |= {"generate_tokens": 1, "score_tokens": 1}
         for name, least in limits.items():
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}.")
+            if (value := getattr(self, name)) is not None and value < least:
+                raise ConfigError(f"{name} must be at least {least}, not {value}.")
         if self.seed < 0:
             raise ConfigError(f"seed must be at least 0, not {self.seed}.")
 

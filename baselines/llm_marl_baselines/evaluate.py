@@ -17,7 +17,7 @@ from .seeding import derive_seed
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95 % bootstrap interval over rows."""
+    """A mean with its 95 % bootstrap interval."""
 
     mean: float
     low: float
@@ -29,14 +29,15 @@ class Interval:
 
 def bootstrap(values: np.ndarray, *, seed: int = 0, resamples: int = 2000) -> Interval:
     """Mean over rows with its percentile bootstrap interval (Efron 1979). Rows are resampled, not single episodes,
-    since episodes of one row are not independent.
+    since episodes of one row are not independent; where there is one row only, its episodes are.
 
     Args:
         values: (rows, episodes) or (rows,).
         seed: of the resampling.
         resamples: number of bootstrap samples.
     """
-    rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1).mean(axis=1)
+    table = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+    rows = table.mean(axis=1) if len(table) > 1 else table[0]
     picks = np.random.default_rng(seed).integers(len(rows), size=(resamples, len(rows)))
     low, high = np.percentile(rows[picks].mean(axis=1), [2.5, 97.5])
     return Interval(float(rows.mean()), float(low), float(high))

@@ -43,7 +43,7 @@ def summarize(run: Path) -> str:
             f"Training score at step {r['step']}: {r['score']:.3f} (no evaluation: eval_every=-1)" for r in last
         )
     before, after = steps[0], steps[-1]
-    lines = [f"\nHeld-out score (mean over rows, 95 % bootstrap interval), step {before} -> step {after}:"]
+    lines = [f"\nHeld-out score (mean, 95 % bootstrap interval over rows), step {before} -> step {after}:"]
     for phase, title in (("eval", "sampled"), ("eval_greedy", "greedy")):
         old, new = evaluations[phase, before], evaluations[phase, after]
         lines.append(

@@ -68,6 +68,11 @@ def read_config(run: Path) -> dict[str, Any]:
 def build(settings: Settings, run: Path) -> Trainer:
     """Load environments and models and join them to a trainer. Nothing is sampled yet."""
     config = settings.train
+    models = set(config.model.values()) if isinstance(config.model, dict) else {config.model}
+    if threads := config.threads or (1 if models == {"tiny"} else None):
+        import torch
+
+        torch.set_num_threads(threads)
     make_env = env_factory(config.env, config.env_args)
     make_eval_env = env_factory(config.env, {**config.env_args, **eval_args(config)})
     algorithm: Algorithm = ALGORITHMS.resolve(settings.name)(settings.algorithm)

@@ -163,6 +163,11 @@ class Trainer:
             return [Start(derive_seed(self.config.seed, "eval", i) % 2**31) for i in range(count)]
         return [Start(i, {"index": i}) for i in range(min(count, rows))]
 
+    @property
+    def eval_episodes(self) -> int:
+        """Sampled episodes of each held-out row."""
+        return self.config.eval_episodes or max(4, -(-64 // len(self.eval_starts())))
+
     def run_evaluation(self, greedy: bool) -> Evaluation:
         """Play the held-out rows. The seed is the same at every step, so that evaluations can be compared."""
         return evaluate(
@@ -170,7 +175,7 @@ class Trainer:
             self.make_eval_env,
             self.eval_starts(),
             seed=derive_seed(self.config.seed, "evaluation"),
-            episodes=self.config.eval_episodes,
+            episodes=self.eval_episodes,
             greedy=greedy,
             memory=self.config.prompts.memory,
         )
@@ -182,7 +187,8 @@ class Trainer:
             found = self.run_evaluation(greedy=phase == "eval_greedy")
             summary = found.summary()
             log.metrics({"step": step, "phase": phase, **summary})
-            for i, episode in enumerate(found.transcripts[:: self.config.eval_episodes if phase == "eval" else 1]):
+            # One episode of each row is enough to read.
+            for i, episode in enumerate(found.transcripts[:: found.scores.shape[1]]):
                 log.write("samples.jsonl", {"step": step, "phase": phase, "row": i, **episode})
             if phase == "eval":
                 interval = f"{summary['score']:.3f} [{summary['score_low']:.3f}, {summary['score_high']:.3f}]"
