@@ -148,9 +148,7 @@ def collect(
     agents = tuple(env.possible_agents)
     _check(env, policies)
     remembers = (memory or ("observation" if env.metadata.get("history") == "full" else "chat")) == "chat"
-    if (horizon := getattr(env.unwrapped, "num_turns", None)) is not None:
-        total = plan.count(len(agents), horizon, len(starts))
-        plan.check(total, f"{len(starts)} starts, {len(agents)} agents, {horizon} turns, G = {plan.group_size}")
+    check_size(plan, env, len(starts))
     recorder.agents = agents
     turn = 0
     while level:
@@ -169,6 +167,14 @@ def collect(
                 level.append(_child(step, observations, infos, remembers))
         turn += 1
     return recorder.batch()
+
+
+def check_size(plan: Plan, env: ParallelEnv, num_starts: int) -> None:
+    """Refuse a rollout that would be too large, where the environment says how many turns it has."""
+    if (turns := getattr(env.unwrapped, "num_turns", None)) is not None:
+        agents = len(env.possible_agents)
+        total = plan.count(agents, turns, num_starts)
+        plan.check(total, f"{num_starts} starts, {agents} agents, {turns} turns, G = {plan.group_size}")
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ CONFIG, VERSIONS = "config.yaml", "versions.json"
 _PACKAGES = ("llm-marl-envs", "llm-marl-baselines", "pettingzoo", "gymnasium", "numpy", "torch", "transformers", "peft")
 
 
-def create(settings: Settings) -> Path:
-    """Make the folder of a new run and write its settings.
+def choose_folder(settings: Settings) -> Path:
+    """The folder of a new run; nothing is made yet.
 
     Raises:
         ConfigError: the folder holds something already.
@@ -43,6 +43,15 @@ def create(settings: Settings) -> Path:
         what = "another run" if (run / CONFIG).exists() else "something else"
         remedy = f" Go on with it by --resume {run}, or" if (run / CONFIG).exists() else ""
         raise ConfigError(f"The output folder {run} holds {what}.{remedy} choose another --output.")
+    return run
+
+
+def create(run: Path, settings: Settings) -> None:
+    """Make the folder of a new run and write its settings.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     try:
         run.mkdir(parents=True, exist_ok=True)
         (run / CONFIG).write_text(yaml.safe_dump(settings.as_dict(), sort_keys=False, allow_unicode=True))
@@ -51,7 +60,6 @@ def create(settings: Settings) -> Path:
         (run / VERSIONS).write_text(json.dumps(versions, indent=1) + "\n")
     except OSError as error:
         raise ConfigError(f"The output folder {run} cannot be written: {error}. Choose another --output.") from error
-    return run
 
 
 def read_config(run: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from accelerate.tracking import filter_trackers
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker, get_available_trackers
 from accelerate.utils import LoggerType
 
 from llm_marl_envs.errors import ConfigError, LlmMarlError
@@ -90,24 +90,21 @@ class RunLog:
             file.close()
 
 
-def _start_trackers(run: Path, names: Sequence[str], config: Mapping[str, Any]) -> list[Any]:
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise ConfigError for a tracker that accelerate does not know, or whose package is not installed."""
     known = [str(t.value) for t in LoggerType if t.value != "all"]
     for name in names:
         if name not in known:
-            raise ConfigError(
-                f"Unknown tracker {name!r}.{did_you_mean(name, known)} Known to accelerate: {', '.join(known)}."
-            )
-    chosen = filter_trackers(list(names), logging_dir=str(run))
-    missing = set(names) - {str(getattr(t, "value", t)) for t in chosen}
-    if missing:
-        raise ConfigError(
-            f"Tracker {sorted(missing)[0]!r} is not installed: pip install {sorted(missing)[0]}, or drop it."
-        )
-    from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"Unknown tracker {name!r}.{hint} Known to accelerate: {', '.join(known)}.")
+        if LoggerType(name) not in get_available_trackers():
+            raise ConfigError(f"Tracker {name!r} is not installed: pip install {name}, or drop it from --trackers.")
 
+
+def _start_trackers(run: Path, names: Sequence[str], config: Mapping[str, Any]) -> list[GeneralTracker]:
     started = []
-    for chosen_type in chosen:
-        kind = LOGGER_TYPE_TO_CLASS[str(getattr(chosen_type, "value", chosen_type))]
+    for name in names:
+        kind = LOGGER_TYPE_TO_CLASS[name]
         tracker = kind("events", logging_dir=str(run)) if kind.requires_logging_directory else kind("llm-marl")
         tracker.start()
         tracker.store_init_configuration({k: v for k, v in config.items() if isinstance(v, (int, float, str, bool))})

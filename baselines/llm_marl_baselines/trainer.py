@@ -24,8 +24,8 @@ from .config import TrainConfig
 from .evaluate import Evaluation, episode_steps, evaluate, step_terms, transcript
 from .optim import NonFiniteError, Optimizers
 from .policies.base import TrainablePolicy
-from .rollout import Start, collect, scores
-from .runlog import Progress, RunLog
+from .rollout import Start, check_size, collect, scores
+from .runlog import Progress, RunLog, check_trackers
 from .seeding import derive_seed
 
 MakeEnv = Callable[[], ParallelEnv]
@@ -57,10 +57,12 @@ class Trainer:
     hyperparameters: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        check_trackers(self.config.trackers)
         env = self.make_env()
         self.agents = list(env.possible_agents)
         self.policies = dict.fromkeys(self.agents, self.policy)
         self._num_rows = num_rows(env)
+        check_size(self.algorithm.plan, env, self.config.rows_per_step)
         learners = dict.fromkeys(self.policy.learner_of(a) for a in self.agents)
         parameters = {learner: self.policy.parameters(learner) for learner in learners}
         self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps)

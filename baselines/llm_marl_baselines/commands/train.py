@@ -38,12 +38,10 @@ def main(args: list[str]) -> int:
 
 def execute(settings: Settings, resume: Path | None = None) -> int:
     """Train and report. ``resume`` is the folder of the run to go on with."""
-    if resume is None:
-        # Everything that can be wrong with the settings shows before a folder is made.
-        trainer = runs.build(settings, Path())
-        trainer.run = runs.create(settings)
-    else:
-        trainer = runs.build(settings, resume)
+    run = resume or runs.choose_folder(settings)
+    trainer = runs.build(settings, run)
+    if resume is None:  # Everything that can be wrong with the settings has shown by now.
+        runs.create(run, settings)
     print(_announcement(trainer), file=sys.stderr, flush=True)
     try:
         trainer.train(resume=resume is not None)
