@@ -197,7 +197,7 @@ def _read_file(where: str, path: Path) -> list[Place]:
         except (OSError, ValueError) as error:
             raise DataError(f"{where}: not a .parquet file that can be read ({error}).") from error
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")  # bytes, since read_text() would turn \r into \n
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
     if suffix == ".csv":
@@ -207,7 +207,7 @@ def _read_file(where: str, path: Path) -> list[Place]:
             return _numbered(reader)
         except csv.Error as error:
             raise DataError(
-                f"{where}, line {reader.line_num}: not CSV ({error}). A .jsonl file has no such limits."
+                f"{where}, line {reader.reader.line_num}: not CSV ({error}). A .jsonl file has no such limits."
             ) from error
     if suffix == ".jsonl":
         return _read_jsonl(where, text)

@@ -6,6 +6,7 @@ tens of megabytes, and by default it refuses blanks, newlines and the empty stri
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,11 @@ class CodePoints(Sequence[str]):
         return isinstance(other, CodePoints)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+@functools.cache
+def _all_characters() -> str:
+    return "".join(map(chr, range(sys.maxunicode + 1)))
 
 
 class UnicodeText(Text):
@@ -109,8 +115,8 @@ class UnicodeText(Text):
 
     @property
     def characters(self) -> str:
-        """All of Unicode as one string, built when asked for: prefer :meth:`contains`."""
-        return "".join(self.character_list)
+        """All of Unicode as one string, built once when asked for: prefer :meth:`contains`."""
+        return _all_characters()
 
     @property
     def is_np_flattenable(self) -> bool:

@@ -30,7 +30,7 @@ def load_object(reference: str, *, install: str | None = None) -> Any:
     Raises:
         ConfigError: the reference is not of that form.
         UnknownNameError: the module or the attribute does not exist.
-        MissingDependencyError: the module exists, and one that it imports does not.
+        MissingDependencyError: the module exists, and one that it imports does not; or ``install`` says how to get it.
     """
     module_name, colon, attribute = reference.partition(":")
     if not (module_name and colon and attribute):
@@ -50,7 +50,7 @@ def import_module(module_name: str, *, install: str | None = None) -> Any:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or module_name
-        if module_name == missing or module_name.startswith(missing + "."):
+        if install is None and (module_name == missing or module_name.startswith(missing + ".")):
             raise UnknownNameError(
                 f"There is no module {missing!r} (asked for by {module_name!r}). "
                 "Check the spelling, and that its package is installed in this environment."

@@ -14,6 +14,7 @@ from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
 from .optim import OptimConfig
+from .policies.base import Sampling
 from .policies.weights import Lora
 
 
@@ -26,12 +27,24 @@ class SamplingConfig:
         top_p: nucleus probability; below 1 sampling is off-policy (the paper: 0.9).
         top_k: number of most likely tokens kept; 0 switches it off.
         max_new_tokens: most tokens of a response. Unset: 128, or the longest text that the action space holds.
+        agents: changes for single agents, such as {elaborator: {max_new_tokens: 96}}.
     """
 
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
     max_new_tokens: int | None = None
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def of(self, agent: str, longest: int) -> Sampling:
+        """The settings of one agent, whose action space holds texts of at most ``longest`` characters."""
+        own = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
+        own |= {"max_new_tokens": self.max_new_tokens or min(128, longest), **self.agents.get(agent, {})}
+        for name in own:
+            if name not in Sampling.__dataclass_fields__:
+                hint = did_you_mean(name, Sampling.__dataclass_fields__)
+                raise ConfigError(f"sampling.agents.{agent}: unknown setting {name!r}.{hint}")
+        return Sampling(**own)
 
 
 @dataclass

@@ -137,17 +137,14 @@ def eval_args(config: TrainConfig) -> dict[str, Any]:
 
 def build_policy(config: TrainConfig, env: ParallelEnv) -> Any:
     """The language-model policies of a run, one object for all agents."""
-    from .policies.base import Sampling
     from .policies.hf import HFPolicies
 
     agents = list(env.possible_agents)
     if isinstance(config.model, dict) and set(config.model) != set(agents):
         raise ConfigError(f"model names {sorted(config.model)}, and the agents are {agents}: name a model for each.")
-    s = config.sampling
-    sampling = {
-        a: Sampling(s.temperature, s.top_p, s.top_k, s.max_new_tokens or min(128, env.action_space(a).max_length))
-        for a in agents
-    }
+    if strangers := set(config.sampling.agents) - set(agents):
+        raise ConfigError(f"sampling.agents names {sorted(strangers)}, and the agents are {agents}.")
+    sampling = {a: config.sampling.of(a, env.action_space(a).max_length) for a in agents}
     return HFPolicies(
         agents,
         config.model,
