@@ -22,8 +22,10 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
+from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 from .errors import CheckFailedError, LlmMarlError
+from .spaces import TextObservation
 
 _SEED = 7
 _MAX_STEPS = 64
@@ -124,7 +126,7 @@ def check_aec(env: ParallelEnv) -> None:
     """PettingZoo's ``api_test`` through ``parallel_to_aec``."""
     from pettingzoo.test import api_test
 
-    copy_ = _fresh(env)
+    copy_: ParallelEnv = _WithDtype(_fresh(env))
     _run("api_test (through parallel_to_aec)", lambda: api_test(parallel_to_aec(copy_), num_cycles=_MAX_STEPS))
 
 
@@ -178,6 +180,13 @@ def check_text_spaces(env: ParallelEnv) -> None:
             space = getattr(env, name)(agent)
             if not isinstance(space, spaces.Text):
                 _fail(f"{name}({agent!r}) is {space!r}; a language model needs text: use UnicodeText(65_536).")
+    for _, observations, _, _ in _episode(env, _SEED):
+        for agent, observation in observations.items():
+            if not hasattr(observation, "dtype"):
+                _fail(
+                    f"the observation of agent {agent!r} is a plain str, and PettingZoo's api_test reads its dtype. "
+                    "Return TextObservation(text), a str that has one."
+                )
 
 
 def check_state(env: ParallelEnv) -> None:
@@ -380,6 +389,22 @@ def _fresh(env: ParallelEnv) -> ParallelEnv:
 
 def _is_finite(value: Any) -> bool:
     return isinstance(value, numbers.Real) and math.isfinite(value)
+
+
+class _WithDtype(BaseParallelWrapper):
+    """Gives plain text the ``dtype`` that PettingZoo's ``api_test`` reads from every observation."""
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return self._typed(observations), infos
+
+    def step(self, actions: Any) -> Any:
+        observations, *rest = self.env.step(actions)
+        return self._typed(observations), *rest
+
+    @staticmethod
+    def _typed(observations: Mapping[str, Any]) -> dict[str, Any]:
+        return {a: TextObservation(o) if type(o) is str else o for a, o in observations.items()}
 
 
 class _ActionPlan:

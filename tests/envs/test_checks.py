@@ -136,6 +136,24 @@ class AsciiText(Broken):
         self.observation_spaces = {a: Text(65_536) for a in self.possible_agents}
 
 
+class PlainStrings(Broken):
+    def reset(self, seed=None, options=None):
+        observations, infos = super().reset(seed, options)
+        return {a: str(o) for a, o in observations.items()}, infos
+
+    def step(self, actions):
+        observations, *rest = super().step(actions)
+        return {a: str(o) for a, o in observations.items()}, *rest
+
+
+class RewardForNobody(Broken):
+    """Only PettingZoo's AEC test minds a reward for somebody who is no agent."""
+
+    def step(self, actions):
+        observations, rewards, *rest = super().step(actions)
+        return observations, {**rewards, "nobody": 1.0}, *rest
+
+
 class NoPickle(Broken):
     def __init__(self):
         super().__init__()
@@ -234,6 +252,22 @@ class CloneShares(Broken):
 
     def step(self, actions):
         self.np_random.random()
+        return super().step(actions)
+
+
+class CloneTellsBack(Broken):
+    """A clone that moves the original, but not the other way round."""
+
+    origin = None
+
+    def clone(self, seed=None):
+        twin = super().clone(seed)
+        twin.origin = self
+        return twin
+
+    def step(self, actions):
+        if self.origin is not None:
+            self.origin.np_random.random()
         return super().step(actions)
 
 
@@ -362,10 +396,12 @@ PETTINGZOO_RULES = [
     (Unseeded, r"differ at reset\(seed=...\).*self.np_random"),
     (NoisyLater, "differ at step 2: .*against.*self.np_random"),
     (NanReward, "reward of agent 'left' is nan; it must be a finite number"),
+    (RewardForNobody, r"api_test \(through parallel_to_aec\) failed: .*reward"),
     (RaisesInStep, "ZeroDivisionError: oh"),
 ]
 OUR_RULES = [
     (FewNumbers, r"action_space\('left'\) is Discrete\(3\).*UnicodeText"),
+    (PlainStrings, "observation of agent 'left' is a plain str.*TextObservation"),
     (NoPickle, "cannot be pickled.*lambda"),
     (AgentLeaves, r"env.agents is \['left'\].*acts"),
     (NeverEnds, "did not end within 1,000 steps.*finite horizon"),
@@ -377,6 +413,7 @@ OUR_RULES = [
     (NarrowState, r"left its state_space UnicodeText\(0, 120\)|state_test failed"),
     (CloneIsItself, "returned the environment itself"),
     (CloneShares, "stepping the original changed its clone"),
+    (CloneTellsBack, "stepping a clone changed the original"),
     (CloneStartsAnew, "clone taken after . steps goes on differently|stepping"),
     (CloneDrifts, "clone taken after 0 steps goes on differently: .*5.0"),
     (CloneWithoutSeed, r"clone\(seed=...\)"),

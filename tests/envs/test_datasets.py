@@ -71,8 +71,9 @@ def test_packaged_rows(name):
     assert all(texts) and len(set(texts)) == len(texts)
 
 
-def test_a_local_folder_is_read_through_datasets(tmp_path):
-    pytest.importorskip("datasets")
+def test_a_local_folder_is_read_through_datasets(tmp_path, tmp_path_factory, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
     for name, rows in (("train", POSTS[:2]), ("test", POSTS[2:])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     assert list(load_rows(tmp_path, split="train[:1]", required=("prompt",))) == POSTS[:1]

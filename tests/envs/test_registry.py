@@ -9,7 +9,7 @@ import sys
 import pettingzoo
 import pytest
 from pettingzoo import ParallelEnv
-from toys import LettersTask, toy
+from toys import toy
 
 import llm_marl_envs
 from llm_marl_envs import CollaborationEnv, make, register, registered
@@ -81,12 +81,15 @@ def test_an_unknown_keyword_is_helped_on(env_id):
 
 
 def test_a_fault_inside_an_entry_point_is_not_taken_for_a_bad_keyword(clean_table):
+    def paint(shade):
+        return shade
+
     def broken(**kwargs):
-        return LettersTask(colour="red")
+        return paint(colour="red")
 
     register("toy/broken-v0", broken)
-    with pytest.raises(TypeError):
-        make("toy/broken-v0")
+    with pytest.raises(TypeError, match="paint.*'colour'"):
+        make("toy/broken-v0", num_turns=1)
 
 
 @pytest.fixture

@@ -113,11 +113,11 @@ def _is_local(name: str) -> bool:
     """Whether the name is a folder; False for a possible hub id. Raises ModelNotFoundError where it can be neither."""
     if Path(name).expanduser().is_dir():
         return True
-    if "/" not in name and difflib.get_close_matches(name, BUILT_IN, cutoff=0.75):
+    if "/" not in name and difflib.get_close_matches(name.lower(), BUILT_IN, cutoff=0.75):
         # A hub id without an owner that looks so much like a name of ours is a slip of the pen; asking the hub
         # would cost a minute of retries where there is no network.
         raise ModelNotFoundError(
-            f"There is no model {name!r}.{did_you_mean(name, BUILT_IN)} A model on the hub is named 'owner/name', a local one by its folder."
+            f"There is no model {name!r}.{did_you_mean(name.lower(), BUILT_IN)} A model on the hub is named 'owner/name', a local one by its folder."
         )
     if not HUB_ID.fullmatch(name):
         raise ModelNotFoundError(

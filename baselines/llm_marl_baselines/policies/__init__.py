@@ -1,0 +1,1 @@
+"""Who answers: language models, and callables that stand for them."""
