@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from llm_marl_envs.errors import (
@@ -43,9 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
-    # Tokenizers warn about forks and transformers about everything; what users need to know we say ourselves.
+    # Tokenizers warn about forks, and transformers about its own future; what users need to know we say ourselves.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers|peft")
     try:
         return _dispatch(args)
     except SystemExit as stop:  # argparse leaves by it, after it has said what is wrong

@@ -160,7 +160,7 @@ def test_responses_to_one_prompt_do_not_see_one_another(model, packed):
 def test_a_response_of_one_token_is_trained(model, packed):
     (batch,) = score(model, [[3, 2, 7]], [[EOS]], packed=packed)
     assert batch.logprobs.shape == (1, 1)
-    before = float(batch.logprobs)
+    before = float(batch.logprobs.detach())
     found = gradient(model, batch.logprobs.sum())
     assert found.norm() > 1e-2
     with torch.no_grad():
@@ -256,7 +256,7 @@ def test_long_responses_are_not_packed_where_masked_attention_would_cost_more(mo
 
 def random_model(kind, config):
     torch.manual_seed(0)
-    return kind(config).double().eval()
+    return kind(config).eval()
 
 
 def sliding(window):
@@ -299,7 +299,7 @@ def test_models_that_cannot_be_packed_are_found_out(make, packable):
         for row, other in zip(
             unpack(score(model, prompts, responses, packed=packed), len(prompts)), expected, strict=True
         ):
-            assert (row - other).abs().max() < 1e-9
+            assert (row - other).abs().max() < 1e-5
 
 
 # --- parts and errors

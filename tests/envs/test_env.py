@@ -268,6 +268,22 @@ def test_shared_responses_are_the_others_last_ones(history):
     assert ("The last response of right:\nRR\n" in told["left"]) is (history == "full")
 
 
+def test_long_shared_responses_leave_room_for_each_other():
+    class Three(Task):
+        name, agents, max_terms = "toy/three", ("a", "b", "c"), {"one": 1.0}
+
+        def prompt(self, row, agent):
+            return "Write."
+
+        def score(self, row, responses):
+            return Score.of({"one": 0.0})
+
+    env = toy(Three(), rows=[{}], num_turns=2, share_responses=True, max_text_length=600)
+    told = play(env, [dict.fromkeys("abc", "x" * 600)])[1][0]["b"]
+    assert len(told) <= 600 and told.startswith("The last response of a:\nxxx")
+    assert "xxx\n\nThe last response of c:\nxxx" in told and told.count("characters left out") == 2
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     num_turns=st.integers(1, 6),

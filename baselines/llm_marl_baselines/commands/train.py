@@ -90,9 +90,12 @@ def _announcement(trainer: Trainer) -> str:
     turns = getattr(env.unwrapped, "num_turns", None)
     agents = len(env.possible_agents)
     count = "unknown" if turns is None else f"{plan.count(agents, turns, config.rows_per_step):,}"
-    models = ", ".join(f"{key}: {value}" for key, value in trainer.policy.describe().items())
+    about = trainer.policy.describe()
+    bases = ", ".join(f"{name} ({b['parameters'] / 1e6:,.1f} M, {b['dtype']})" for name, b in about["bases"].items())
+    learners = ", ".join(f"{n} ({x['trainable_parameters'] / 1e6:,.2f} M)" for n, x in about["learners"].items())
     return (
         f"{agents} agents ({', '.join(env.possible_agents)}), {turns or '?'} turns; a step plays {count} joint actions "
-        f"from {config.rows_per_step} rows, G = {plan.group_size} ({plan.shape}, {plan.pairing})\n{models}\n"
+        f"from {config.rows_per_step} rows, G = {plan.group_size} ({plan.shape}, {plan.pairing})\n"
+        f"base: {bases} on {about['device']}; trained, {about['sharing']}: {learners}\n"
         f"run: {trainer.run}"
     )

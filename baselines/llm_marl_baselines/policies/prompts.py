@@ -122,8 +122,8 @@ class PromptEncoder:
             return self._decode(token_ids[last + 1 :]).lstrip("\n"), raw
         if THINK_CLOSE in raw:
             return raw.rpartition(THINK_CLOSE)[2].lstrip("\n"), raw
-        began = self.tokenizer.decode(token_ids[:4]).lstrip().startswith(THINK_OPEN)
-        began = began or self.tokenizer.decode(prompt_ids[-4:]).rstrip().endswith(THINK_OPEN)
+        began = self.tokenizer.decode(token_ids[:8]).lstrip().startswith(THINK_OPEN)
+        began = began or self.tokenizer.decode(prompt_ids[-8:]).rstrip().endswith(THINK_OPEN)
         return ("" if began else raw), raw
 
     def _decode(self, token_ids: Sequence[int]) -> str:

@@ -25,6 +25,7 @@ from transformers import PreTrainedModel
 from .base import Scored
 
 LOGIT_BUDGET = 1 << 27  # most logits in a micro-batch: 512 MB in float32, and as much again for their gradient
+POSITIONS_FROM_MASK = ("bloom", "mpt", "falcon")  # models whose position bias is derived from a 2-D mask
 CHUNK = 256  # rows of logits whose softmax is held at once
 
 
@@ -234,6 +235,8 @@ def supports_packing(model: PreTrainedModel) -> bool:
     if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or ()):
         return False
     if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
+        return False
+    if getattr(config, "alibi", False) or config.model_type in POSITIONS_FROM_MASK:
         return False
     size = model.get_input_embeddings().weight.shape[0]
     tokens = [(7 * i + 3) % size for i in range(14)]

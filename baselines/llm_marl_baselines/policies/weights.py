@@ -6,6 +6,7 @@ A :class:`Learner` is a set of trainable weights with the agents that use it. Re
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -94,7 +95,10 @@ class Base:
             target_modules=self._targets(lora.target_modules),
             base_model_name_or_path=smollm2.HUB_ID if self.name == "smollm2" else self.name,
         )
-        with torch.random.fork_rng(devices=[self.model.device] if self.model.device.type == "cuda" else []):
+        devices = [self.model.device] if self.model.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+            # peft asks the model by a name that transformers is about to rename; users can do nothing about it.
+            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
             torch.manual_seed(seed)
             try:
                 if self._peft is None:
