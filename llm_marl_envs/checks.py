@@ -8,27 +8,35 @@ notes. Every failure says what to mend.
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
-import math
-import numbers
 import pickle
 import random
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
-from pettingzoo.utils.wrappers import BaseParallelWrapper
 
-from .errors import CheckFailedError, LlmMarlError
-from .spaces import TextObservation
+from .checking import (
+    MAX_STEPS,
+    SEED,
+    ActionPlan,
+    WithDtype,
+    difference,
+    fresh_copy,
+    is_finite,
+    picture,
+    play,
+    record,
+    same,
+    short,
+    step,
+)
+from .errors import CheckFailedError
 
-_SEED = 7
-_MAX_STEPS = 64
 _MAX_HORIZON = 1_000
 _STRANGER = "nobody-of-that-name"
 _DICTS = ("observations", "rewards", "terminations", "truncations", "infos")
@@ -90,22 +98,22 @@ def check_parallel_api(env: ParallelEnv) -> None:
     from pettingzoo.test import parallel_api_test  # here, since it imports pytest where that is installed
 
     # On a copy, since it sets `max_cycles`.
-    _run("parallel_api_test", lambda: parallel_api_test(_fresh(env), num_cycles=_MAX_STEPS))
-    for _, observations, actions, _ in _episode(env, _SEED):
+    _run("parallel_api_test", lambda: parallel_api_test(fresh_copy(env), num_cycles=MAX_STEPS))
+    for _, observations, actions, _ in play(env, SEED):
         for agent, observation in observations.items():
             if agent in env.possible_agents and not env.observation_space(agent).contains(observation):
                 _fail(
                     f"the observation of agent {agent!r} lies outside its observation_space "
-                    f"{env.observation_space(agent)!r}: {_short(observation)}. Widen the space, or clip the text."
+                    f"{env.observation_space(agent)!r}: {short(observation)}. Widen the space, or clip the text."
                 )
         for agent, action in (actions or {}).items():
             if not env.action_space(agent).contains(action):
-                _fail(f"action_space({agent!r}).sample() gives {_short(action)}, which the space does not contain.")
+                _fail(f"action_space({agent!r}).sample() gives {short(action)}, which the space does not contain.")
 
 
 def check_last_step(env: ParallelEnv) -> None:
     """All five dicts hold every agent that acted, at the last step too; rewards are finite; ended agents leave."""
-    for acted, _, _, results in _episode(env, _SEED):
+    for acted, _, _, results in play(env, SEED):
         if results is None:
             continue
         for name, values in zip(_DICTS, results, strict=True):
@@ -115,8 +123,8 @@ def check_last_step(env: ParallelEnv) -> None:
                     "for every agent that acted, at the last step too."
                 )
         for agent in acted:
-            if not _is_finite(results[1][agent]):
-                _fail(f"the reward of agent {agent!r} is {_short(results[1][agent])}; it must be a finite number.")
+            if not is_finite(results[1][agent]):
+                _fail(f"the reward of agent {agent!r} is {short(results[1][agent])}; it must be a finite number.")
         ended = {a for a in acted if results[2][a] or results[3][a]}
         if ended & set(env.agents):
             _fail(f"agents {sorted(ended & set(env.agents))} ended and are still in env.agents. Remove them.")
@@ -126,23 +134,23 @@ def check_aec(env: ParallelEnv) -> None:
     """PettingZoo's ``api_test`` through ``parallel_to_aec``."""
     from pettingzoo.test import api_test
 
-    copy_: ParallelEnv = _WithDtype(_fresh(env))
-    _run("api_test (through parallel_to_aec)", lambda: api_test(parallel_to_aec(copy_), num_cycles=_MAX_STEPS))
+    copy_: ParallelEnv = WithDtype(fresh_copy(env))
+    _run("api_test (through parallel_to_aec)", lambda: api_test(parallel_to_aec(copy_), num_cycles=MAX_STEPS))
 
 
 def check_determinism(env: ParallelEnv) -> None:
     """The same seed gives the same episode on two copies, to the last step, whatever they played before."""
-    one, two = _fresh(env), _fresh(env)
-    for seed in range(_SEED, _SEED + 4):
-        first = _record(one, seed)
+    one, two = fresh_copy(env), fresh_copy(env)
+    for seed in range(SEED, SEED + 4):
+        first = record(one, seed)
         two.reset()  # or a copy that ignores the seed would stay in step, since it has a copy of the generator
-        second = _record(two, seed)
+        second = record(two, seed)
         for number, (mine, its) in enumerate(zip(first, second, strict=False)):
             if mine != its:
                 where = "reset(seed=...)" if number == 0 else f"step {number}"
                 _fail(
                     "two copies reset with the same seed and given the same actions differ at "
-                    f"{where}: {_difference(mine, its)}. Draw all randomness from self.np_random, and seed it in "
+                    f"{where}: {difference(mine, its)}. Draw all randomness from self.np_random, and seed it in "
                     "reset(seed=...)."
                 )
         if len(first) != len(second):
@@ -164,7 +172,7 @@ def check_pickling(env: ParallelEnv) -> None:
 
 def check_horizon(env: ParallelEnv) -> None:
     """An episode ends; until then all agents stay in ``agents``."""
-    for acted, _, _, _ in _episode(env, _SEED, _MAX_HORIZON):
+    for acted, _, _, _ in play(env, SEED, _MAX_HORIZON):
         if env.agents and list(env.agents) != list(env.possible_agents):
             _fail(
                 f"env.agents is {env.agents} after a step of {acted}. All agents stay in env.agents, in the order of "
@@ -180,7 +188,7 @@ def check_text_spaces(env: ParallelEnv) -> None:
             space = getattr(env, name)(agent)
             if not isinstance(space, spaces.Text):
                 _fail(f"{name}({agent!r}) is {space!r}; a language model needs text: use UnicodeText(65_536).")
-    for _, observations, _, _ in _episode(env, _SEED):
+    for _, observations, _, _ in play(env, SEED):
         for agent, observation in observations.items():
             if not hasattr(observation, "dtype"):
                 _fail(
@@ -195,37 +203,37 @@ def check_state(env: ParallelEnv) -> None:
 
     if not hasattr(env, "state_space"):
         _fail("there is no state_space. A centralised critic reads state(): define both (UnicodeText holds any text).")
-    _run("state_test", lambda: state_test(parallel_to_aec(_fresh(env)), _fresh(env), num_cycles=_MAX_STEPS))
-    for _ in _episode(env, _SEED):
+    _run("state_test", lambda: state_test(parallel_to_aec(fresh_copy(env)), fresh_copy(env), num_cycles=MAX_STEPS))
+    for _ in play(env, SEED):
         if not env.state_space.contains(env.state()):
-            _fail(f"state() left its state_space {env.state_space!r}: {_short(env.state())}.")
+            _fail(f"state() left its state_space {env.state_space!r}: {short(env.state())}.")
 
 
 def check_terms(env: ParallelEnv) -> None:
     """``infos[agent]["terms"]`` names the parts of the reward."""
-    for acted, _, _, results in _episode(env, _SEED):
+    for acted, _, _, results in play(env, SEED):
         for agent in acted if results else ():
             terms = results[4][agent].get("terms")
-            if not isinstance(terms, Mapping) or not all(map(_is_finite, terms.values())):
+            if not isinstance(terms, Mapping) or not all(map(is_finite, terms.values())):
                 _fail(
-                    f"infos[{agent!r}]['terms'] is {_short(terms)}. After a step it holds the named terms of the "
+                    f"infos[{agent!r}]['terms'] is {short(terms)}. After a step it holds the named terms of the "
                     "reward, a dict of finite numbers."
                 )
 
 
 def check_infos(env: ParallelEnv) -> None:
     """Infos at reset are empty or numeric; ``acts`` is 0 or 1; ``np_random`` is there."""
-    _, infos = env.reset(seed=_SEED)
+    _, infos = env.reset(seed=SEED)
     for agent, info in infos.items():
         for key, value in info.items():
             if not isinstance(value, (int, float, np.number, np.ndarray)):
                 _fail(
-                    f"infos[{agent!r}][{key!r}] at reset is {_short(value)}. At reset infos must be empty or numeric, "
+                    f"infos[{agent!r}][{key!r}] at reset is {short(value)}. At reset infos must be empty or numeric, "
                     "since wrappers of other libraries turn them into tensors."
                 )
     if not hasattr(env, "np_random"):
         _fail("there is no np_random. Expose the environment's random generator under that name.")
-    for _, _, _, results in _episode(env, _SEED):
+    for _, _, _, results in play(env, SEED):
         for agent, info in (results[4] if results else infos).items():
             if info.get("acts", 1) not in (0, 1):
                 _fail(f"infos[{agent!r}]['acts'] is {info['acts']!r}; it must be 0 (not asked next) or 1.")
@@ -241,8 +249,8 @@ def check_clone(env: ParallelEnv) -> None:
             "copy at the same point. (A wrapper must define its own: an inherited one gives the unwrapped environment.)"
         )
     for cut in (0, 1):
-        env.reset(seed=_SEED)
-        plan = _ActionPlan(env)
+        env.reset(seed=SEED)
+        plan = ActionPlan(env)
         for _ in range(cut):
             if not env.agents:
                 return
@@ -254,31 +262,31 @@ def check_clone(env: ParallelEnv) -> None:
             _fail(
                 f"clone() returned a {type(twin).__name__}, not a {type(env).__name__}: a wrapper must wrap the clone."
             )
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_STEPS):
             if not env.agents:
                 break
             actions = plan.next()
-            before = _picture(twin)
-            mine = _step(env, actions)
-            if _picture(twin) != before:
+            before = picture(twin)
+            mine = step(env, actions)
+            if picture(twin) != before:
                 _fail("stepping the original changed its clone: copy what changes instead of sharing it.")
-            before = _picture(env)
-            its = _step(twin, actions)
-            if _picture(env) != before:
+            before = picture(env)
+            its = step(twin, actions)
+            if picture(env) != before:
                 _fail("stepping a clone changed the original: copy what changes instead of sharing it.")
             if mine != its:
-                _fail(f"a clone taken after {cut} steps goes on differently: {_difference(mine, its)}.")
-    env.reset(seed=_SEED)
+                _fail(f"a clone taken after {cut} steps goes on differently: {difference(mine, its)}.")
+    env.reset(seed=SEED)
     try:
-        env.clone(seed=_SEED)
+        env.clone(seed=SEED)
     except TypeError as error:
         _fail(f"clone(seed=...) raised {error}. It gives the copy fresh randomness.")
 
 
 def check_bad_actions(env: ParallelEnv) -> None:
     """A bad step raises an error that names the agent (and the limit), and changes nothing."""
-    env.reset(seed=_SEED)
-    good = _ActionPlan(env).next()
+    env.reset(seed=SEED)
+    good = ActionPlan(env).next()
     agent = env.agents[0]
     space = env.action_space(agent)
     bad: dict[str, Any] = {
@@ -288,7 +296,7 @@ def check_bad_actions(env: ParallelEnv) -> None:
     }
     if isinstance(space, spaces.Text) and space.max_length < 10_000_000:
         bad["a text over the limit"] = {**good, agent: "x" * (space.max_length + 1)}
-    before = _picture(env)
+    before = picture(env)
     for what, actions in bad.items():
         try:
             env.step(actions)
@@ -303,16 +311,16 @@ def check_bad_actions(env: ParallelEnv) -> None:
                 f"step() accepted {what}. Raise an error that names the agent (InvalidActionError is there for it), "
                 "before anything changes."
             )
-        if _picture(env) != before:
+        if picture(env) != before:
             _fail(f"step() with {what} raised, but changed the environment before. Check first, then change.")
-    fresh = _fresh(env)
-    fresh.reset(seed=_SEED)
-    if (mine := _step(env, good)) != (its := _step(fresh, good)):
-        _fail(f"after refused steps the episode goes on differently: {_difference(mine, its)}.")
+    fresh = fresh_copy(env)
+    fresh.reset(seed=SEED)
+    if (mine := step(env, good)) != (its := step(fresh, good)):
+        _fail(f"after refused steps the episode goes on differently: {difference(mine, its)}.")
 
 
 def check_step_without_episode(env: ParallelEnv) -> None:
-    for _ in _episode(env, _SEED, _MAX_HORIZON):
+    for _ in play(env, SEED, _MAX_HORIZON):
         pass
     try:
         env.step({agent: env.action_space(agent).sample() for agent in env.possible_agents})
@@ -333,10 +341,10 @@ def check_global_random_state(env: ParallelEnv) -> None:
             random.seed(global_seed)
             np.random.seed(global_seed)
             before = random.getstate(), np.random.get_state()
-            episodes.append(_record(_fresh(env), _SEED))
+            episodes.append(record(fresh_copy(env), SEED))
             if random.getstate() != before[0]:
                 _fail("it draws from, or seeds, Python's global `random`. Draw from self.np_random.")
-            if not _same(np.random.get_state(), before[1]):
+            if not same(np.random.get_state(), before[1]):
                 _fail("it draws from, or seeds, NumPy's global generator (np.random.*). Draw from self.np_random.")
     finally:
         random.setstate(saved[0])
@@ -377,121 +385,3 @@ def _run(name: str, test: Callable[[], Any]) -> None:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever the environment raises inside PettingZoo's test is its failure
         raise CheckFailedError(f"PettingZoo's {name} failed: {type(error).__name__}: {error}") from error
-
-
-def _fresh(env: ParallelEnv) -> ParallelEnv:
-    """A copy; of an environment that can be copied in no way, itself, to be reset."""
-    for make_copy in (lambda: pickle.loads(pickle.dumps(env)), lambda: copy.deepcopy(env)):
-        with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError):
-            return make_copy()
-    return env
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and math.isfinite(value)
-
-
-class _WithDtype(BaseParallelWrapper):
-    """Gives plain text the ``dtype`` that PettingZoo's ``api_test`` reads from every observation."""
-
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        observations, infos = self.env.reset(seed=seed, options=options)
-        return self._typed(observations), infos
-
-    def step(self, actions: Any) -> Any:
-        observations, *rest = self.env.step(actions)
-        return self._typed(observations), *rest
-
-    @staticmethod
-    def _typed(observations: Mapping[str, Any]) -> dict[str, Any]:
-        return {a: TextObservation(o) if type(o) is str else o for a, o in observations.items()}
-
-
-class _ActionPlan:
-    """The same actions for the same spaces, whatever the state of the spaces' own generators."""
-
-    def __init__(self, env: ParallelEnv):
-        self.env = env
-        for i, agent in enumerate(env.possible_agents):
-            env.action_space(agent).seed(_SEED + i)
-
-    def next(self, observations: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        actions = {}
-        for agent in self.env.agents:
-            seen = (observations or {}).get(agent)
-            mask = seen["action_mask"] if isinstance(seen, Mapping) and "action_mask" in seen else None
-            space = self.env.action_space(agent)
-            actions[agent] = space.sample() if mask is None else space.sample(mask=mask)
-        return actions
-
-
-def _episode(
-    env: ParallelEnv, seed: int, max_steps: int = _MAX_STEPS
-) -> Iterator[tuple[list[str], Mapping[str, Any], Any, Any]]:
-    """Play one episode; yields (agents that acted, observations, actions, results), the reset with None for both."""
-    plan = _ActionPlan(env)
-    observations, _ = env.reset(seed=seed)
-    yield list(env.agents), observations, None, None
-    for _ in range(max_steps):
-        if not env.agents:
-            return
-        acted, actions = list(env.agents), plan.next(observations)
-        results = env.step(actions)
-        observations = results[0]
-        yield acted, observations, actions, results
-
-
-def _record(env: ParallelEnv, seed: int) -> list[Any]:
-    return [_Comparable((acted, obs, actions, results)) for acted, obs, actions, results in _episode(env, seed)]
-
-
-def _step(env: ParallelEnv, actions: Mapping[str, Any]) -> Any:
-    return _Comparable(env.step(dict(actions)))
-
-
-def _picture(env: ParallelEnv) -> Any:
-    """What can be seen of an environment without stepping it."""
-    parts: list[Any] = [list(env.agents)]
-    with contextlib.suppress(NotImplementedError, LlmMarlError):
-        parts.append(env.state())
-    if (rng := getattr(env, "np_random", None)) is not None:
-        parts.append(copy.deepcopy(rng.bit_generator.state))
-    return _Comparable(parts)
-
-
-class _Comparable:
-    """A nested value whose ``==`` is a single truth, arrays and NaN included."""
-
-    def __init__(self, value: Any):
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Comparable) and _same(self.value, other.value)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _same(one: Any, two: Any) -> bool:
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        return one.keys() == two.keys() and all(_same(one[k], two[k]) for k in one)
-    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
-        return len(one) == len(two) and all(map(_same, one, two))
-    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
-        return np.array_equal(one, two)
-    return bool(one == two) or (one != one and two != two)
-
-
-def _difference(one: Any, two: Any) -> str:
-    """The first place where two values differ."""
-    one, two = (v.value if isinstance(v, _Comparable) else v for v in (one, two))
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        keys = [k for k in {**one, **two} if not (k in one and k in two and _same(one[k], two[k]))]
-        return f"[{keys[0]!r}] {_difference(one.get(keys[0]), two.get(keys[0]))}" if keys else "(equal)"
-    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)) and len(one) == len(two):
-        return next((_difference(a, b) for a, b in zip(one, two, strict=True) if not _same(a, b)), "(equal)")
-    return f"{_short(one)} against {_short(two)}"
-
-
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 120 else f"{shown[:117]}... ({type(value).__name__})"

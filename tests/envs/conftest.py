@@ -29,7 +29,18 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     shutil.copytree(ROOT, copy, ignore=unwanted)
     built = {}
     for name, folder in (("llm_marl_envs", copy), ("llm_marl_baselines", copy / "baselines")):
-        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", out, folder]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            out,
+            folder,
+        ]
         subprocess.run(command, check=True, capture_output=True, text=True)
         (built[name],) = out.glob(f"{name}-*.whl")
     return built

@@ -14,7 +14,9 @@ from llm_marl_envs.registry import ENVIRONMENTS
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "llm_marl_envs", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "llm_marl_envs", *arguments], capture_output=True, text=True, check=False
+    )
 
 
 def test_list_as_a_user_types_it():
@@ -70,7 +72,10 @@ def test_a_failed_check_exits_with_1_and_lenient_prints_notes(capsys, monkeypatc
     [
         (["show", "writing/tdlr-v0"], "Did you mean 'writing/tldr-v0'"),
         (["check", "nowhere:x/y-v0"], "no module 'nowhere'"),
-        (["show", "probe/own-word-v0", "--arg", "num_agent=3"], "takes no keyword 'num_agent'. Did you mean 'num_agents'"),
+        (
+            ["show", "probe/own-word-v0", "--arg", "num_agent=3"],
+            "takes no keyword 'num_agent'. Did you mean 'num_agents'",
+        ),
         (["show", "probe/own-word-v0", "--arg", "num_agents=many"], "num_agents must be a whole number"),
         (["show", "probe/own-word-v0", "--arg", "history"], "NAME=VALUE, not 'history'"),
         (["show", "writing/tldr-v0", "--arg", "data=nothing.csv"], "nothing.csv: no such file"),

@@ -35,7 +35,15 @@ print(json.dumps([seconds, others(imported), others(played)]))
 """
 
 # What pettingzoo and gymnasium bring with them; neither pygame nor pytest nor a deep learning framework is among it.
-ALLOWED = {"llm_marl_envs", "pettingzoo", "gymnasium", "numpy", "cloudpickle", "farama_notifications", "typing_extensions"}
+ALLOWED = {
+    "llm_marl_envs",
+    "pettingzoo",
+    "gymnasium",
+    "numpy",
+    "cloudpickle",
+    "farama_notifications",
+    "typing_extensions",
+}
 # Names that NumPy's compiled parts and cloudpickle enter in sys.modules, without a file of their own.
 INTERNAL = {"cython_runtime", "__mp_main__"}
 

@@ -35,7 +35,9 @@ def test_all_versions_are_one(root):
         "citation": re.search(r"^version: (\S+)", (root / "CITATION.cff").read_text(), re.MULTILINE)[1],
         "imported": llm_marl_envs.__version__,
     }
-    (requirement,) = re.findall(r"^llm-marl-envs(.*)$", config(root, "baselines/setup.cfg")["options"]["install_requires"], re.M)
+    (requirement,) = re.findall(
+        r"^llm-marl-envs(.*)$", config(root, "baselines/setup.cfg")["options"]["install_requires"], re.M
+    )
     assert requirement == f"=={versions['environments']}"
     assert len(set(versions.values())) == 1, versions
     assert versions["environments"] in (root / "CHANGELOG.md").read_text()
@@ -70,7 +72,10 @@ def test_what_is_in_the_wheels(wheels, root):
         if file.suffix in {".py", ".yaml", ".typed"} and "__pycache__" not in file.parts:
             assert str(file.relative_to(root / "baselines")) in baselines
     for content, package in ((environments, "llm_marl_envs"), (baselines, "llm_marl_baselines")):
-        assert {name.partition("/")[0] for name in content} == {package, f"{package}-{llm_marl_envs.__version__}.dist-info"}
+        assert {name.partition("/")[0] for name in content} == {
+            package,
+            f"{package}-{llm_marl_envs.__version__}.dist-info",
+        }
     assert any(name.endswith("LICENSE") for name in environments)
     metadata = next(name for name in baselines if name.endswith("entry_points.txt"))
     entry_points = zipfile.ZipFile(wheels["llm_marl_baselines"]).read(metadata).decode()
@@ -121,7 +126,9 @@ def test_the_ci_script_is_make_test(root):
 
 def test_make_refuses_an_old_python_clearly(root, tmp_path):
     old = tmp_path / "python3.8"
-    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = (3, 8); sys.version = \'3.8.1 x\'\n$2"\n')
+    old.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c \"import sys; sys.version_info = (3, 8); sys.version = '3.8.1 x'\n$2\"\n"
+    )
     old.chmod(0o755)
     command = ["make", "-C", str(root), "setup", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
