@@ -65,9 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(args: list[str]) -> int:
     if not args or args[0] in ("-h", "--help"):
         print(__doc__)
-        print(
-            "Each command explains itself: llm-marl train magrpo --help. --debug shows tracebacks. No telemetry is sent."
-        )
+        print("Each command explains itself: llm-marl train magrpo --help. --debug shows tracebacks. No telemetry.")
         return 0 if args else 2
     if args[0] == "--version":
         from llm_marl_envs import __version__

@@ -38,7 +38,7 @@ class SamplingConfig:
 
     def of(self, agent: str, longest: int) -> Sampling:
         """The settings of one agent, whose action space holds texts of at most ``longest`` characters."""
-        own = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
+        own: dict[str, Any] = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
         own |= {"max_new_tokens": self.max_new_tokens or min(128, longest), **self.agents.get(agent, {})}
         for name in own:
             if name not in Sampling.__dataclass_fields__:
@@ -88,7 +88,7 @@ class TrainConfig:
         samples_every: steps between transcripts of training episodes in samples.jsonl; 0 for none.
         trackers: beside metrics.jsonl; names of accelerate's trackers.
         device: auto, cpu, cuda ...
-        threads: of PyTorch on a CPU. Unset: all cores, but one for the tiny model, whose products are too small to share.
+        threads: of PyTorch on a CPU. Unset: all cores, but one for the tiny model, which is too small to share.
         dtype: of frozen base weights: auto, float32, bfloat16. Trainable weights are float32.
         generate_tokens, score_tokens: most tokens in one forward pass when sampling and when scoring, prompts and
             padding included; unset: by device.

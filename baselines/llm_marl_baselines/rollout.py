@@ -85,8 +85,8 @@ class Plan:
     def check(self, count: int, detail: str) -> None:
         if count > self.max_joint_actions:
             raise ConfigError(
-                f"This rollout has {count:,} joint actions ({detail}); max_joint_actions is {self.max_joint_actions:,}. "
-                "Lower group_size, num_turns or the rows of a step, use shape='chains', or raise max_joint_actions."
+                f"This rollout has {count:,} joint actions ({detail}); max_joint_actions is {self.max_joint_actions:,}."
+                " Lower group_size, num_turns or the rows of a step, use shape='chains', or raise max_joint_actions."
             )
 
 
@@ -280,8 +280,8 @@ def _copy(node: _Node, make_env: Callable[[], ParallelEnv]) -> ParallelEnv:
         for agent, text in seen.items():
             if str(observations.get(agent)) != text:
                 raise ReplayError(
-                    f"{env}: replayed with seed {node.start.seed} and the same actions, agent {agent!r} sees other text "
-                    f"at turn {turn + 1} than at first. Branching needs a deterministic environment or one with "
+                    f"{env}: replayed with seed {node.start.seed} and the same actions, agent {agent!r} sees other "
+                    f"text at turn {turn + 1} than at first. Branching needs a deterministic environment or one with "
                     "a clone(); with neither, use shape='chains' on one turn or group_size=1."
                 )
         if actions is not None:

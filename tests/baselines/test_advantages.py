@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from llm_marl_baselines.advantages import group_advantages, joint_rewards, response_returns, step_returns
 from llm_marl_envs.errors import ConfigError
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 from forked import output, run_cli
+
 from llm_marl_baselines import cli, trainer
 from llm_marl_baselines.policies.hf import HFPolicies
 from llm_marl_baselines.runlog import RunLog
 
-SHORT = "train magrpo --env probe/own-word-v0 --model tiny --steps 3 --eval-episodes 4 --trackers [] --output run".split()
+SHORT = (
+    "train magrpo --env probe/own-word-v0 --model tiny --steps 3 --eval-episodes 4 --trackers [] --output run".split()
+)
 
 
 def fails(capsys, args, *words, code=2):
@@ -123,7 +126,9 @@ def test_tensorboard_by_default(tmp_path, monkeypatch):
 
 def test_settings_come_from_file_and_command_line_which_wins(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("mine.yaml").write_text("env: probe/own-word-v0\nmodel: tiny\nsteps: 9\noptim:\n  lr: 0.5\nalgorithm:\n  gamma: 0.25\n")
+    Path("mine.yaml").write_text(
+        "env: probe/own-word-v0\nmodel: tiny\nsteps: 9\noptim:\n  lr: 0.5\nalgorithm:\n  gamma: 0.25\n"
+    )
     assert cli.main(["train", "magrpo", "--config", "mine.yaml", "--steps", "2", "--print_config"]) == 0
     printed = yaml.safe_load(capsys.readouterr().out)
     assert (printed["steps"], printed["optim"]["lr"], printed["algorithm"]["gamma"]) == (2, 0.5, 0.25)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from llm_marl_baselines.evaluate import bootstrap, evaluate
 from llm_marl_baselines.policies.base import Response
 from llm_marl_baselines.rollout import Start

@@ -6,6 +6,7 @@ rewards of another game, the same test fails.
 
 import numpy as np
 import pytest
+
 from llm_marl_baselines import run as runs
 from llm_marl_baselines.algorithms.magrpo import MAGRPO
 from llm_marl_baselines.rollout import collect

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+
 from llm_marl_baselines.algorithms.magrpo import MAGRPO, groups
 from llm_marl_baselines.batch import Batch
 from llm_marl_baselines.optim import NonFiniteError, OptimConfig, Optimizers
@@ -107,7 +108,10 @@ def by_hand(batch: Batch, b: int, config) -> float:
     same = lambda c: (  # noqa: E731
         batch.response_node[c] == node
         if config.shape == "tree"
-        else (batch.root[batch.response_node[c]] == batch.root[node] and batch.turn[batch.response_node[c]] == batch.turn[node])
+        else (
+            batch.root[batch.response_node[c]] == batch.root[node]
+            and batch.turn[batch.response_node[c]] == batch.turn[node]
+        )
     )
     group = [value(c) for c in range(len(batch.responses)) if batch.response_agent[c] == agent and same(c)]
     advantage = value(b) - sum(group) / len(group)
@@ -115,7 +119,9 @@ def by_hand(batch: Batch, b: int, config) -> float:
         advantage /= np.std(group) + config.std_eps
     depth = batch.turn[node]
     joint = 1 if config.pairing == "aligned" else 2
-    weight = 1 / config.group_size if config.shape == "chains" else config.group_size ** -(joint * depth) / config.group_size
+    weight = (
+        1 / config.group_size if config.shape == "chains" else config.group_size ** -(joint * depth) / config.group_size
+    )
     return weight * advantage
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from forked import kill_self, on_call, output, run_cli
+
 from llm_marl_baselines import checkpoint, trainer
 from llm_marl_baselines.checkpoint import complete
 from llm_marl_baselines.optim import Optimizers

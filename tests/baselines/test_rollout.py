@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from gymnasium.spaces import Discrete, Text
+from pettingzoo import ParallelEnv
+from pettingzoo.utils.wrappers import BaseParallelWrapper
+
 from llm_marl_baselines.algorithms.magrpo import MAGRPO
 from llm_marl_baselines.policies.base import Response
 from llm_marl_baselines.rollout import Plan, ReplayError, Start, collect, scores
 from llm_marl_envs import make
 from llm_marl_envs.errors import ConfigError
-from pettingzoo import ParallelEnv
-from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 
 class Sampler:
@@ -32,7 +33,13 @@ def two_turn():
 def play(plan, make_env=two_turn, starts=1, policy=None, **kwargs):
     policy = policy or Sampler()
     env = make_env()
-    return collect(dict.fromkeys(env.possible_agents, policy), make_env, [Start(i) for i in range(starts)], plan, **{"seed": 3, **kwargs})
+    return collect(
+        dict.fromkeys(env.possible_agents, policy),
+        make_env,
+        [Start(i) for i in range(starts)],
+        plan,
+        **{"seed": 3, **kwargs},
+    )
 
 
 def test_aligned_tree():

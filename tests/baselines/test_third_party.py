@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+
 from llm_marl_baselines import cli
 
 MODULE = '''
