@@ -78,27 +78,28 @@ def group_advantages(
     return advantages
 
 
-def joint_rewards(rewards: np.ndarray, how: str | None) -> np.ndarray:
+def joint_rewards(rewards: np.ndarray, present: np.ndarray, how: str | None) -> np.ndarray:
     """(K, N) rewards in which all agents get the same number.
 
     Args:
         rewards: (K, N)
+        present: (K, N) bool, agents that had not left before the step; the others do not count.
         how: None demands that the agents' rewards are equal already; ``"sum"`` and ``"mean"`` join them over agents.
 
     Raises:
         ConfigError: the rewards differ and ``how`` is None.
     """
     if how == "sum":
-        joined = rewards.sum(axis=1, keepdims=True)
+        joined = (rewards * present).sum(axis=1, keepdims=True)
     elif how == "mean":
-        joined = rewards.mean(axis=1, keepdims=True)
+        joined = np.average(rewards, axis=1, weights=present, keepdims=True)
     elif how is None:
-        joined = rewards[:, :1]
-        if different := np.flatnonzero((rewards != joined).any(axis=1)).tolist():
+        joined = np.take_along_axis(rewards, present.argmax(axis=1)[:, None], axis=1)
+        if different := np.flatnonzero(((rewards != joined) & present).any(axis=1)).tolist():
             raise ConfigError(
                 f"This algorithm shares one joint reward, and in step {different[0]} the agents' rewards differ: "
-                f"{rewards[different[0]].tolist()}. Set joint_reward=sum or mean, make the environment with "
-                "reward_mode='joint', or use igrpo, where every agent learns from its own."
+                f"{rewards[different[0]].tolist()}. Set algorithm.joint_reward to sum or mean, or make the environment "
+                "pay all agents the same (ours: reward_mode='joint')."
             )
     else:
         raise ConfigError(f"joint_reward is sum, mean or unset, not {how!r}.")

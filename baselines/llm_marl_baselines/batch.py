@@ -40,11 +40,13 @@ class Batch:
         responses: (B) the responses.
         weight: (B,) weight of the response in the objective of its root (FACTS: G^-t / G in a tree). The weights of
             an agent at turn 0 sum to 1 for each root.
-        clipped: (B,) characters by which the text was cut to fit the action space.
+        clipped: (B,) bool, whether the text had to be changed to fit the action space.
+        actions: (K) the joint action that was played: what each agent's environment received.
         step_node: (K,) the node where the step was taken.
         step_response: (K, N) the response that each agent contributed; -1 where the agent was not asked.
-        rewards: (K, N) float64.
-        acted: (K, N) bool.
+        rewards: (K, N) float64, finite; 0 for an agent that had left.
+        present: (K, N) bool; False for an agent that had left the episode before the step.
+        acted: (K, N) bool; False also for one that was not asked.
         terminated, truncated: (K,) bool; whether the step ended the episode, and how.
         infos: (K) what the environment said of the step, per agent.
     """
@@ -62,9 +64,11 @@ class Batch:
     responses: Sequence[Response]
     weight: np.ndarray
     clipped: np.ndarray
+    actions: Sequence[Mapping[str, str]]
     step_node: np.ndarray
     step_response: np.ndarray
     rewards: np.ndarray
+    present: np.ndarray
     acted: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
@@ -100,3 +104,11 @@ class Batch:
     def of_agent(self, agent: str) -> np.ndarray:
         """Indices (b,) of the agent's responses."""
         return np.flatnonzero(self.response_agent == self.agents.index(agent))
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(K,) the raw joint score of each step, where the environment reports one in its infos; else the mean reward
+        of the agents that are present."""
+        paid = np.average(self.rewards, axis=1, weights=self.present)
+        told = [next((float(i["score"]) for i in infos.values() if "score" in i), None) for infos in self.infos]
+        return np.array([mean if score is None else score for score, mean in zip(told, paid, strict=True)])

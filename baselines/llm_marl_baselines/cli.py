@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped by Ctrl-C.", file=sys.stderr)
         return 130
-    except LlmMarlError as error:
+    except (LlmMarlError, OSError) as error:  # OSError: a folder that cannot be read or written, a full disk
         if debug:
             raise
         print(f"llm-marl: error: {error}", file=sys.stderr)

@@ -39,11 +39,20 @@ class SamplingConfig:
     def of(self, agent: str, longest: int) -> Sampling:
         """The settings of one agent, whose action space holds texts of at most ``longest`` characters."""
         own: dict[str, Any] = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
-        own |= {"max_new_tokens": self.max_new_tokens or min(128, longest), **self.agents.get(agent, {})}
+        own["max_new_tokens"] = min(128, longest) if self.max_new_tokens is None else self.max_new_tokens
+        own |= self.agents.get(agent, {})
         for name in own:
             if name not in Sampling.__dataclass_fields__:
                 hint = did_you_mean(name, Sampling.__dataclass_fields__)
                 raise ConfigError(f"sampling.agents.{agent}: unknown setting {name!r}.{hint}")
+            kinds = (int, float) if name in ("temperature", "top_p") else (int,)
+            if not isinstance(own[name], kinds) or isinstance(own[name], bool):
+                raise ConfigError(f"sampling.{name} of agent {agent!r} must be a number, not {own[name]!r}.")
+        if not own["temperature"] > 0:
+            raise ConfigError(
+                f"sampling.temperature of agent {agent!r} must be above 0, not {own['temperature']}: greedy responses "
+                "of a group are all equal, so there is nothing to learn from."
+            )
         return Sampling(**own)
 
 

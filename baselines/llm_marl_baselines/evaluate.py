@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from pettingzoo import ParallelEnv
 
 from .batch import Batch
+from .plan import Plan, Start
 from .policies.base import Policy
-from .rollout import Memory, Plan, Start, collect, scores
+from .rollout import Memory, collect
 from .seeding import derive_seed
 
 
@@ -49,7 +51,7 @@ class Evaluation:
 
     Attributes:
         scores: (R, E) raw joint score of an episode's last turn.
-        returns: (R, E) sum of an episode's rewards over turns, mean over agents.
+        returns: (R, E) sum of an episode's rewards over turns, mean over the agents present.
         terms: name -> (R, E), terms of the last turn's score.
         lengths: (R, E) tokens in an episode's responses, all agents and turns together.
         max_score: the maximum of the score where the environment states one.
@@ -86,6 +88,7 @@ def evaluate(
     greedy: bool = False,
     memory: Memory | None = None,
     at_once: int = 16,
+    executor: Executor | None = None,
 ) -> Evaluation:
     """Play ``episodes`` independent episodes from each start (one if greedy) and score them.
 
@@ -95,13 +98,23 @@ def evaluate(
         starts: (R) the rows.
         seed: of the sampling; the same seed gives the same evaluation.
         at_once: rows whose episodes are played together.
+        executor: runs scores concurrently where the environments are ours.
     """
     episodes = 1 if greedy else episodes
     plan = Plan(episodes, "chains", max_joint_actions=10**9)
     parts = []
     for i in range(0, len(starts), at_once):
         chunk = starts[i : i + at_once]
-        batch = collect(policies, make_env, chunk, plan, seed=derive_seed(seed, i), greedy=greedy, memory=memory)
+        batch = collect(
+            policies,
+            make_env,
+            chunk,
+            plan,
+            seed=derive_seed(seed, i),
+            greedy=greedy,
+            memory=memory,
+            executor=executor,
+        )
         parts.append(_measure(batch, len(chunk), episodes))
     env = make_env()
     names = list(dict.fromkeys(name for part in parts for name in part["terms"]))
@@ -122,7 +135,8 @@ def evaluate(
 
 def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
     """Everything of each episode, in order of (row, episode)."""
-    raw = scores(batch)
+    raw = batch.scores
+    paid = np.average(batch.rewards, axis=1, weights=batch.present)
     paths = [episode_steps(batch, k) for k in np.flatnonzero(batch.terminated | batch.truncated).tolist()]
     paths.sort(key=lambda path: path[0])  # first steps are numbered row by row
     assert len(paths) == rows * episodes
@@ -130,7 +144,7 @@ def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
     terms = [step_terms(batch, k) for k in ends]
     return {
         "scores": raw[ends],
-        "returns": np.array([batch.rewards[path].mean(axis=1).sum() for path in paths]),
+        "returns": np.array([paid[path].sum() for path in paths]),
         "terms": {n: np.array([t.get(n, 0.0) for t in terms]) for n in dict.fromkeys(n for t in terms for n in t)},
         "lengths": np.array([_tokens(batch, path) for path in paths], dtype=np.float64),
         "transcripts": [transcript(batch, path) for path in paths],
@@ -151,20 +165,26 @@ def episode_steps(batch: Batch, last: int) -> list[int]:
 
 
 def transcript(batch: Batch, path: Sequence[int]) -> dict[str, Any]:
-    """One episode in words, as a JSON value: what each agent saw and wrote at each turn, and what it earned."""
+    """One episode in words, as a JSON value: what each agent saw and wrote at each turn, and what it earned.
+
+    ``responses`` hold everything that was sampled; ``actions`` what the environment received, where that differs (a
+    thinking block was taken out, or the text was cut).
+    """
     turns = []
     for k in path:
         node = batch.step_node[k]
-        wrote = {
-            a: batch.responses[b].raw_text for a, b in zip(batch.agents, batch.step_response[k], strict=True) if b >= 0
-        }
+        asked = [(a, b) for a, b in zip(batch.agents, batch.step_response[k], strict=True) if b >= 0]
+        wrote = {a: batch.responses[b].raw_text or batch.responses[b].text for a, b in asked}
+        played = {a: batch.actions[k][a] for a, _ in asked if batch.actions[k][a] != wrote[a]}
         info = next(iter(batch.infos[k].values()), {})
         turns.append(
             {
                 "observations": dict(batch.observations[node]),
                 "responses": wrote,
                 "rewards": dict(zip(batch.agents, batch.rewards[k].tolist(), strict=True)),
-                **{key: info[key] for key in ("score", "terms") if key in info},
+                **({"actions": played} if played else {}),
+                **({"score": float(info["score"])} if "score" in info else {}),
+                **({"terms": {name: float(value) for name, value in info["terms"].items()}} if "terms" in info else {}),
             }
         )
     return {"turns": turns}

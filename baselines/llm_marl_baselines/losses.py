@@ -18,8 +18,9 @@ Reduction = Literal["sequence", "token", "fixed"]
 def length_scale(reduction: Reduction, lengths: np.ndarray, weights: np.ndarray, fixed_length: int) -> float:
     """What the sum over a response's tokens is divided by, one number for the whole batch of an agent.
 
-    ``sequence``: 1, the sum as in the paper. ``token``: the weighted mean length, so that every token of the batch has
-    the same weight and the loss is a token mean. ``fixed``: ``fixed_length``, as in Dr. GRPO (arXiv 2503.20783).
+    ``sequence``: 1, the sum as in the paper. ``token``: the weighted mean length, so that in a single turn the loss is
+    a mean over all tokens (over several turns, where weights fall with depth, a weighted one). ``fixed``:
+    ``fixed_length``, as in Dr. GRPO (arXiv 2503.20783).
     """
     if reduction == "sequence":
         return 1.0
@@ -27,9 +28,9 @@ def length_scale(reduction: Reduction, lengths: np.ndarray, weights: np.ndarray,
         return float(np.average(lengths, weights=weights)) if len(lengths) and weights.sum() > 0 else 1.0
     if reduction == "fixed":
         if fixed_length < 1:
-            raise ConfigError(f"loss_reduction=fixed needs fixed_length of at least 1, not {fixed_length}.")
+            raise ConfigError(f"loss.reduction=fixed needs loss.fixed_length of at least 1, not {fixed_length}.")
         return float(fixed_length)
-    raise ConfigError(f"loss_reduction is sequence, token or fixed, not {reduction!r}.")
+    raise ConfigError(f"loss.reduction is sequence, token or fixed, not {reduction!r}.")
 
 
 def policy_gradient(

@@ -10,11 +10,9 @@ from typing import Any, Literal
 
 import torch
 
-from llm_marl_envs.errors import ConfigError, LlmMarlError
+from llm_marl_envs.errors import ConfigError
 
-
-class NonFiniteError(LlmMarlError, ArithmeticError):
-    """A loss or a gradient is NaN or infinite. The run stops; nothing is replaced or skipped."""
+from .errors import NonFiniteError
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class OptimConfig:
 
     Attributes:
         lr: peak learning rate. 1e-3 fits LoRA adapters of a small model; full weights want 5e-6 to 2e-5.
-        schedule: ``constant``, or decay to 0 at the last step by ``linear`` or ``cosine``.
+        schedule: ``constant``, or decay by ``linear`` or ``cosine`` that would reach 0 one step after the last.
         warmup_steps: steps of linear warm-up.
         betas, eps, weight_decay: AdamW's own.
         max_grad_norm: gradients of a learner are scaled down to this norm; 0 switches it off.
@@ -42,8 +40,11 @@ class OptimConfig:
             raise ConfigError(f"optim.lr must be a number of at least 0, not {self.lr}.")
         if self.schedule not in ("constant", "linear", "cosine"):
             raise ConfigError(f"optim.schedule is constant, linear or cosine, not {self.schedule!r}.")
-        if self.max_grad_norm < 0 or self.warmup_steps < 0:
-            raise ConfigError("optim.max_grad_norm and optim.warmup_steps must be at least 0.")
+        for name in ("max_grad_norm", "warmup_steps", "weight_decay", "eps"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"optim.{name} must be at least 0, not {getattr(self, name)}.")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ConfigError(f"optim.betas must be two numbers from 0 to below 1, not {self.betas}.")
 
     def lr_at(self, step: int, num_steps: int) -> float:
         """Learning rate of update ``step`` (0 to num_steps - 1): a function of the step, so resuming needs no state."""

@@ -26,7 +26,11 @@ def read_metrics(run: Path) -> list[Record]:
 def _read(path: Path) -> list[Record]:
     if not path.is_file():
         raise ConfigError(f"{path.parent} holds no run that has begun: there is no {path.name} in it.")
-    records = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # what follows the last newline is a line cut short
+    try:
+        records = [json.loads(line) for line in lines]
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path} is damaged: {error}") from error
     if not records:
         raise ConfigError(f"{path} is empty: the run has not logged anything yet.")
     return records
@@ -46,11 +50,13 @@ def summarize(run: Path) -> str:
     lines = [f"\nHeld-out score (mean, 95 % bootstrap interval over rows), step {before} -> step {after}:"]
     for phase, title in (("eval", "sampled"), ("eval_greedy", "greedy")):
         old, new = evaluations[phase, before], evaluations[phase, after]
-        lines.append(
-            f"  {title:8} {_interval(old)}  ->  {_interval(new)}   {_percent(old)} -> {_percent(new)} of the maximum"
-        )
+        line = f"  {title:8} {_interval(old)}  ->  {_interval(new)}"
+        if "percent" in new:
+            line += f"   {old['percent']:.1f} % -> {new['percent']:.1f} % of the maximum"
+        lines.append(line)
     old, new = evaluations["eval", before], evaluations["eval", after]
-    lines += [f"    {name:14} {old[name]:6.3f}  ->  {new[name]:6.3f}" for name in old if name.startswith("term/")]
+    for name in dict.fromkeys(name for name in [*old, *new] if name.startswith("term/")):
+        lines.append(f"    {name:14} {_number(old, name)}  ->  {_number(new, name)}")
     lines.append(
         f"    {'tokens':14} {old['tokens']:6.1f}  ->  {new['tokens']:6.1f}"
         f"   ({new['rows']} rows, {new['episodes']} episodes)"
@@ -80,8 +86,8 @@ def _interval(record: Record) -> str:
     return f"{record['score']:.3f} [{record['score_low']:.3f}, {record['score_high']:.3f}]"
 
 
-def _percent(record: Record) -> str:
-    return f"{record['percent']:.1f} %" if "percent" in record else "?"
+def _number(record: Record, name: str) -> str:
+    return f"{record[name]:6.3f}" if name in record else "     -"
 
 
 def write_plot(runs: Sequence[Path], path: Path) -> Path:
@@ -128,11 +134,9 @@ def _by_setting(runs: Sequence[Path]) -> dict[str, list[Path]]:
         key = json.dumps({k: v for k, v in config.items() if k not in ("seed", "output")}, sort_keys=True)
         groups.setdefault(key, []).append(run)
         labels[key] = f"{config['name']}, {config['env']}, {config['model']}"
-    taken: dict[str, list[Path]] = {}
-    for key, members in groups.items():
-        label = labels[key] if list(labels.values()).count(labels[key]) == 1 else members[0].name
-        taken[label] = members
-    return taken
+    names = list(labels.values())
+    # Settings that differ in more than the label tells are told apart by the path of their first run.
+    return {labels[k] if names.count(labels[k]) == 1 else str(members[0]): members for k, members in groups.items()}
 
 
 def _series(records: Iterable[Record], phase: str) -> dict[int, float]:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import itertools
 import json
+import os
 import platform
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from pettingzoo import ParallelEnv
 
@@ -24,6 +27,10 @@ from llm_marl_envs.registry import ENVIRONMENTS
 from . import checkpoint
 from .algorithms import ALGORITHMS, Algorithm
 from .config import TrainConfig
+from .files import write_whole
+from .plan import check_size
+from .policies.hf import HFPolicies
+from .rollout import check_spaces
 from .settings import Settings, settings_of
 from .trainer import MakeEnv, Trainer
 
@@ -31,14 +38,15 @@ CONFIG, VERSIONS = "config.yaml", "versions.json"
 _PACKAGES = ("llm-marl-envs", "llm-marl-baselines", "pettingzoo", "gymnasium", "numpy", "torch", "transformers", "peft")
 
 
-def choose_folder(settings: Settings) -> Path:
-    """The folder of a new run; nothing is made yet.
+def choose_folder(settings: Settings) -> Path | None:
+    """The folder that the settings name for a new run, None if they leave it to :func:`create`.
 
     Raises:
         ConfigError: the folder holds something already.
     """
-    wanted = settings.train.output
-    run = Path(wanted) if wanted else _free_folder(settings)
+    if settings.train.output is None:
+        return None
+    run = Path(settings.train.output)
     if run.exists() and (not run.is_dir() or any(run.iterdir())):
         what = "another run" if (run / CONFIG).exists() else "something else"
         remedy = f" Go on with it by --resume {run}, or" if (run / CONFIG).exists() else ""
@@ -46,47 +54,64 @@ def choose_folder(settings: Settings) -> Path:
     return run
 
 
-def create(run: Path, settings: Settings) -> None:
-    """Make the folder of a new run and write its settings.
+def create(settings: Settings) -> Path:
+    """Make the folder of a new run and write its settings; ``config.yaml`` comes last, whole or not at all.
 
     Raises:
         ConfigError: it cannot be written.
     """
+    run = choose_folder(settings)
     try:
+        if run is None:
+            run = _make_free_folder(settings)
         run.mkdir(parents=True, exist_ok=True)
-        (run / CONFIG).write_text(yaml.safe_dump(settings.as_dict(), sort_keys=False, allow_unicode=True))
         versions = {name: _version(name) for name in _PACKAGES}
         versions |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-        (run / VERSIONS).write_text(json.dumps(versions, indent=1) + "\n")
+        (run / VERSIONS).write_text(json.dumps(versions, indent=1) + "\n", encoding="utf-8")
+        write_whole(run / CONFIG, yaml.safe_dump(settings.as_dict(), sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise ConfigError(f"The output folder {run} cannot be written: {error}. Choose another --output.") from error
+    return run
 
 
 def read_config(run: Path) -> dict[str, Any]:
     """config.yaml of a run.
 
     Raises:
-        ConfigError: the folder holds no run.
+        ConfigError: the folder holds no run, or its config.yaml is not one that :func:`create` wrote.
     """
-    if not (run / CONFIG).is_file():
+    path = run / CONFIG
+    if not path.is_file():
         raise ConfigError(f"{run} holds no run: there is no {CONFIG} in it.")
-    return yaml.safe_load((run / CONFIG).read_text())
+    try:
+        stored = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is damaged: {error}") from error
+    wanted = {"name", "algorithm", *(field.name for field in fields(TrainConfig))}
+    if not isinstance(stored, dict) or wanted - set(stored):
+        missing = sorted(wanted - set(stored)) if isinstance(stored, dict) else sorted(wanted)
+        raise ConfigError(f"{path} is not the configuration of a run of this release; it lacks: {', '.join(missing)}.")
+    return stored
 
 
 def build(settings: Settings, run: Path) -> Trainer:
-    """Load environments and models and join them to a trainer. Nothing is sampled yet."""
+    """Load environments and models and join them to a trainer. Nothing is sampled yet; what can be wrong with the
+    settings shows before a model is loaded."""
     config = settings.train
-    models = set(config.model.values()) if isinstance(config.model, dict) else {config.model}
-    if threads := config.threads or (1 if models == {"tiny"} else None):
-        import torch
-
-        torch.set_num_threads(threads)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("This release trains in one process, and WORLD_SIZE says that there are several.")
     make_env = env_factory(config.env, config.env_args)
-    make_eval_env = env_factory(config.env, {**config.env_args, **eval_args(config)})
-    algorithm: Algorithm = ALGORITHMS.resolve(settings.name)(settings.algorithm)
+    make_eval_env = eval_env_factory(config)
+    algorithm = make_algorithm(settings)
     env = make_env()
+    check_spaces(env)
+    check_size(algorithm.plan, env, config.rows_per_step)
     policy = build_policy(config, env)
     return Trainer(config, algorithm, policy, make_env, make_eval_env, run, _flat(settings.as_dict()))
+
+
+def make_algorithm(settings: Settings) -> Algorithm:
+    return ALGORITHMS.resolve(settings.name)(settings.algorithm)
 
 
 def restore(run: Path, episodes: int | None = None) -> tuple[Trainer, int]:
@@ -116,29 +141,37 @@ def env_factory(env_id: str, kwargs: Mapping[str, Any]) -> MakeEnv:
     return lambda: make(env_id, **kwargs)
 
 
-def eval_args(config: TrainConfig) -> dict[str, Any]:
-    """What changes in env_args for the held-out rows.
+def eval_env_factory(config: TrainConfig) -> MakeEnv:
+    """As :func:`env_factory`, with the held-out rows.
 
     Raises:
-        ConfigError: own data without a held-out split.
+        ConfigError: own data without a held-out split (when evaluation is switched off: not before it is asked for).
     """
-    if config.eval_env_args is not None:
-        return dict(config.eval_env_args)
     entry = ENVIRONMENTS.resolve(config.env.rpartition(":")[2])
-    if "split" not in inspect.signature(entry).parameters or config.eval_every < 0:
-        return {}
-    if "data" in config.env_args:
+    changes = config.eval_env_args
+    if changes is None and "split" not in inspect.signature(entry).parameters:
+        changes = {}
+    if changes is None and "data" not in config.env_args:
+        changes = {"split": "eval"}
+    if changes is not None:
+        return env_factory(config.env, {**config.env_args, **changes})
+
+    def no_held_out_rows() -> ParallelEnv:
         raise ConfigError(
             "Evaluation needs held-out rows of your data: name their split with --eval_env_args.split (such as "
             "'test' or 'train[-16:]'), or switch evaluation off with --eval_every -1."
         )
-    return {"split": "eval"}
+
+    if config.eval_every >= 0:
+        no_held_out_rows()
+    return no_held_out_rows
 
 
-def build_policy(config: TrainConfig, env: ParallelEnv) -> Any:
+def build_policy(config: TrainConfig, env: ParallelEnv) -> HFPolicies:
     """The language-model policies of a run, one object for all agents."""
-    from .policies.hf import HFPolicies
-
+    models = set(config.model.values()) if isinstance(config.model, dict) else {config.model}
+    if threads := config.threads or (1 if models == {"tiny"} else None):
+        torch.set_num_threads(threads)
     agents = list(env.possible_agents)
     if isinstance(config.model, dict) and set(config.model) != set(agents):
         raise ConfigError(f"model names {sorted(config.model)}, and the agents are {agents}: name a model for each.")
@@ -163,15 +196,19 @@ def build_policy(config: TrainConfig, env: ParallelEnv) -> Any:
     )
 
 
-def _free_folder(settings: Settings) -> Path:
-    """runs/ALGORITHM-ENV-MODEL-seedN, with the first free number behind it."""
+def _make_free_folder(settings: Settings) -> Path:
+    """Make runs/ALGORITHM-ENV-MODEL-seedN, with the first free number behind it. No two processes get the same one."""
     model = settings.train.model if isinstance(settings.train.model, str) else "mixed"
     parts = (settings.name.rpartition(":")[2], settings.train.env.rpartition("/")[2], Path(model).name)
-    base = Path("runs") / "-".join([*parts, f"seed{settings.train.seed}"])
-    number = 1
-    while (run := base if number == 1 else base.with_name(f"{base.name}-{number}")).exists():
-        number += 1
-    return run
+    name = "-".join([*parts, f"seed{settings.train.seed}"])
+    for number in itertools.count(1):
+        run = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        try:
+            run.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return run
+    raise AssertionError("itertools.count ends never")
 
 
 def _version(package: str) -> str | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,12 @@ from typing import Any
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker, get_available_trackers
 from accelerate.utils import LoggerType
 
-from llm_marl_envs.errors import ConfigError, LlmMarlError
+from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
+from .errors import RunLogError
+
 LOGS = ("metrics.jsonl", "timing.jsonl", "samples.jsonl")
-
-
-class RunLogError(LlmMarlError, OSError):
-    """A log line could not be written."""
 
 
 class RunLog:
@@ -38,16 +35,29 @@ class RunLog:
             new run, whose logs start empty.
         trackers: names of accelerate's trackers ("tensorboard", "wandb" ...).
         config: shown by the trackers as the run's hyper-parameters.
+        step: updates done; TensorBoard drops what it was told of later ones.
     """
 
-    def __init__(self, run: Path, sizes: Mapping[str, int] | None, trackers: Sequence[str], config: Mapping[str, Any]):
+    def __init__(
+        self,
+        run: Path,
+        sizes: Mapping[str, int] | None,
+        trackers: Sequence[str],
+        config: Mapping[str, Any],
+        step: int = 0,
+    ):
         self.run = run
         self._files = {}
         for name in LOGS:
-            with open(run / name, "ab") as file:
-                file.truncate((sizes or {}).get(name, 0))
-            self._files[name] = open(run / name, "ab", buffering=0)
-        self._trackers = _start_trackers(run, trackers, config)
+            size = (sizes or {}).get(name, 0)
+            file = self._files[name] = open(run / name, "ab", buffering=0)
+            if (found := os.fstat(file.fileno()).st_size) < size:
+                raise RunLogError(
+                    f"{run / name} has {found} bytes, and had {size} when the checkpoint was written: it was changed "
+                    "since. Put it back as it was, or start a new run."
+                )
+            file.truncate(size)
+        self._trackers = _start_trackers(run, trackers, config, step)
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Append one line.
@@ -101,11 +111,13 @@ def check_trackers(names: Sequence[str]) -> None:
             raise ConfigError(f"Tracker {name!r} is not installed: pip install {name}, or drop it from --trackers.")
 
 
-def _start_trackers(run: Path, names: Sequence[str], config: Mapping[str, Any]) -> list[GeneralTracker]:
+def _start_trackers(run: Path, names: Sequence[str], config: Mapping[str, Any], step: int) -> list[GeneralTracker]:
     started = []
     for name in names:
         kind = LOGGER_TYPE_TO_CLASS[name]
-        tracker = kind("events", logging_dir=str(run)) if kind.requires_logging_directory else kind("llm-marl")
+        where = {"logging_dir": str(run)} if kind.requires_logging_directory else {}
+        purge = {"purge_step": step + 1} if name == "tensorboard" and step else {}
+        tracker = kind("events" if where else "llm-marl", **where, **purge)
         tracker.start()
         tracker.store_init_configuration({k: v for k, v in config.items() if isinstance(v, (int, float, str, bool))})
         started.append(tracker)
@@ -117,7 +129,7 @@ class Progress:
 
     def __init__(self, total: int, done: int):
         self._total, self._done, self._bar = total, done, None
-        self._start, self._first = time.monotonic(), done
+        self._seconds, self._steps = 0.0, 0
         if sys.stderr.isatty():
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -131,17 +143,17 @@ class Progress:
             self._bar.start()
             self._task = self._bar.add_task("training", total=total, completed=done)
 
-    def step(self, shown: Mapping[str, float]) -> None:
-        """One more update is done; ``shown`` are the numbers beside the bar."""
+    def step(self, shown: Mapping[str, float], seconds: float) -> None:
+        """One more update is done, in so many seconds; ``shown`` are the numbers beside the bar."""
         self._done += 1
+        self._seconds, self._steps = self._seconds + seconds, self._steps + 1
         text = ", ".join(
             f"{name} {value:,.0f}" if value >= 100 else f"{name} {value:.3f}" for name, value in shown.items()
         )
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done, description=text)
             return
-        rate = (time.monotonic() - self._start) / (self._done - self._first)
-        left = rate * (self._total - self._done)
+        left = self._seconds / self._steps * (self._total - self._done)
         print(f"step {self._done}/{self._total}: {text}, {left:,.0f} s left", file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from argparse import ArgumentError
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -45,13 +46,17 @@ def parse(name: str, args: Sequence[str]) -> Settings:
 
 def _settings_from(name: str, read: Callable[[ArgumentParser], Namespace]) -> Settings:
     algorithm = ALGORITHMS.resolve(name)
+    if not dataclasses.is_dataclass(getattr(algorithm, "Config", None)):
+        raise ConfigError(
+            f"{name} is not an algorithm: it has no Config dataclass (see llm_marl_baselines.algorithms)."
+        )
     parser = make_parser(name, algorithm.Config)
     try:
         values = read(parser)
         made = parser.instantiate(values)
     except ConfigError:
         raise
-    except Exception as error:  # noqa: BLE001 -- jsonargparse wraps whatever a type or a check raised, in several classes
+    except (ArgumentError, TypeError, ValueError, KeyError, OSError, yaml.YAMLError) as error:
         raise ConfigError(_explained(str(error), parser)) from error
     fields = {f.name: made[f.name] for f in dataclasses.fields(TrainConfig)}
     return Settings(name, made.algorithm, TrainConfig(**fields))

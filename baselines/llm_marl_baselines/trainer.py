@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,27 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from pettingzoo import ParallelEnv
 
 from llm_marl_envs import CollaborationEnv
-from llm_marl_envs.errors import LlmMarlError
+from llm_marl_envs.errors import ConfigError
 
 from . import checkpoint
 from .algorithms import Algorithm
 from .batch import Batch
 from .config import TrainConfig
+from .errors import Interrupted, NonFiniteError
 from .evaluate import Evaluation, episode_steps, evaluate, step_terms, transcript
-from .optim import NonFiniteError, Optimizers
+from .optim import Optimizers
+from .plan import Start
 from .policies.base import TrainablePolicy
-from .rollout import Start, check_size, collect, scores
-from .runlog import Progress, RunLog, check_trackers
+from .rollout import collect
+from .runlog import Progress, RunLog
 from .seeding import derive_seed
 
 MakeEnv = Callable[[], ParallelEnv]
-
-
-class Interrupted(LlmMarlError):
-    """The run was stopped by Ctrl-C after saving."""
 
 
 @dataclass
@@ -57,12 +56,10 @@ class Trainer:
     hyperparameters: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        check_trackers(self.config.trackers)
         env = self.make_env()
         self.agents = list(env.possible_agents)
         self.policies = dict.fromkeys(self.agents, self.policy)
         self._num_rows = num_rows(env)
-        check_size(self.algorithm.plan, env, self.config.rows_per_step)
         learners = dict.fromkeys(self.policy.learner_of(a) for a in self.agents)
         parameters = {learner: self.policy.parameters(learner) for learner in learners}
         self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps)
@@ -71,36 +68,50 @@ class Trainer:
         """Run all steps, or go on from the newest checkpoint.
 
         Raises:
-            NonFiniteError: a loss or gradient is not finite; the batch is saved first.
-            Interrupted: Ctrl-C; a checkpoint is saved first.
+            NonFiniteError: a reward, loss or gradient is not finite; the batch is saved first.
+            Interrupted: Ctrl-C or SIGTERM; a checkpoint is saved first.
+            ConfigError: another process is at work in the run's folder.
         """
+        try:
+            with FileLock(self.run / ".lock", timeout=0):
+                self._train(resume)
+        except Timeout as error:
+            raise ConfigError(
+                f"Another process is training in {self.run}. Wait for it, or choose another --output."
+            ) from error
+
+    def _train(self, resume: bool) -> None:
         config, step, sizes = self.config, 0, None
         checkpoint.clean(self.run)
         if resume and (saved := checkpoint.complete(self.run)):
             state = checkpoint.load(saved[-1], self.policy, self.optimizers)
             step, sizes = state["step"], state["log_sizes"]
-        log = RunLog(self.run, sizes, config.trackers, self.hyperparameters)
+        log = RunLog(self.run, sizes, config.trackers, self.hyperparameters, step)
         progress = Progress(config.steps, step)
         try:
             with _postponed_interrupt(progress) as interrupted, ThreadPoolExecutor(8) as executor:
-                if step == 0:
-                    self._evaluate(log, progress, 0)
-                while step < config.steps:
+                saved_step = step if sizes is not None else -1
+                if step == 0 and saved_step < 0:
+                    self._evaluate(log, progress, 0, executor)
+                while step < config.steps and not interrupted():
                     self._step(log, progress, step, executor)
                     step += 1
                     every = config.eval_every
                     if step == config.steps or (every > 0 and step % every == 0):
-                        self._evaluate(log, progress, step)
-                    if step == config.steps or step % config.checkpoint_every == 0 or interrupted():
+                        self._evaluate(log, progress, step, executor)
+                    if step % config.checkpoint_every == 0:
                         self._save(log, step)
-                    if interrupted() and step < config.steps:
-                        raise Interrupted(f"Stopped after step {step} of {config.steps}, all saved.")
+                        saved_step = step
+                if saved_step != step:
+                    self._save(log, step)
+                if step < config.steps:
+                    raise Interrupted(f"Stopped after step {step} of {config.steps}, all saved.")
         finally:
             progress.close()
             log.close()
 
     def _save(self, log: RunLog, step: int) -> None:
-        checkpoint.save(self.run, step, self.policy, self.optimizers, log.sizes(), self.config.keep_checkpoints)
+        checkpoint.save(self.run, step, self.policy, self.optimizers, log.sizes, self.config.keep_checkpoints)
 
     # -- one step -----------------------------------------------------------------------------------------------
 
@@ -118,12 +129,13 @@ class Trainer:
         return chosen
 
     def _step(self, log: RunLog, progress: Progress, step: int, executor: ThreadPoolExecutor) -> None:
-        seed = derive_seed(self.config.seed, "rollout", step)
+        seed = derive_seed(self.config.seed, "rollout", step, 0)  # 0: the process; there is one so far
+        starts = self.starts(step)
         clock = [time.perf_counter()]
         batch = collect(
             self.policies,
             self.make_env,
-            self.starts(step),
+            starts,
             self.algorithm.plan,
             seed=seed,
             memory=self.config.prompts.memory,
@@ -134,10 +146,11 @@ class Trainer:
             stats = self.algorithm.update(batch, self.policy)
             norms = self.optimizers.step(step)
         except NonFiniteError as error:
-            path = save_batch(self.run / f"bad-batch-step-{step:06d}.npz", batch)
+            path = save_batch(self.run / f"bad-batch-step-{step:06d}.npz", batch, starts)
+            self._save(log, step)  # no weight has moved since that step
             raise NonFiniteError(
-                f"Step {step}: {error}. The batch is saved in {path}; the weights of the step before are in "
-                f"{self.run / 'checkpoints'}. Lower optim.lr, or look at the batch's rewards and log-probabilities."
+                f"Step {step}: {error}. The batch is saved in {path}, and the weights that it was sampled with in the "
+                f"checkpoint of step {step}. Lower optim.lr, or look at the batch's rewards and log-probabilities."
             ) from error
         clock.append(time.perf_counter())
         record: dict[str, Any] = {"step": step + 1, "phase": "train", **measures(batch), **stats}
@@ -153,7 +166,8 @@ class Trainer:
             end = int(np.flatnonzero(batch.terminated | batch.truncated)[0])
             episode = transcript(batch, episode_steps(batch, end))
             log.write("samples.jsonl", {"step": step + 1, "phase": "train", **episode})
-        progress.step({"score": record["score"], "tokens/s": tokens / max(clock[2] - clock[0], 1e-9)})
+        spent = clock[2] - clock[0]
+        progress.step({"score": record["score"], "tokens/s": tokens / max(spent, 1e-9)}, spent)
 
     # -- evaluation ---------------------------------------------------------------------------------------------
 
@@ -170,7 +184,7 @@ class Trainer:
         """Sampled episodes of each held-out row."""
         return self.config.eval_episodes or max(4, -(-64 // len(self.eval_starts())))
 
-    def run_evaluation(self, greedy: bool) -> Evaluation:
+    def run_evaluation(self, greedy: bool, executor: ThreadPoolExecutor | None = None) -> Evaluation:
         """Play the held-out rows. The seed is the same at every step, so that evaluations can be compared."""
         return evaluate(
             self.policies,
@@ -180,13 +194,14 @@ class Trainer:
             episodes=self.eval_episodes,
             greedy=greedy,
             memory=self.config.prompts.memory,
+            executor=executor,
         )
 
-    def _evaluate(self, log: RunLog, progress: Progress, step: int) -> None:
+    def _evaluate(self, log: RunLog, progress: Progress, step: int, executor: ThreadPoolExecutor) -> None:
         if self.config.eval_every < 0:
             return
         for phase in ("eval", "eval_greedy"):
-            found = self.run_evaluation(greedy=phase == "eval_greedy")
+            found = self.run_evaluation(phase == "eval_greedy", executor)
             summary = found.summary()
             log.metrics({"step": step, "phase": phase, **summary})
             # One episode of each row is enough to read.
@@ -207,20 +222,23 @@ def measures(batch: Batch) -> dict[str, float]:
     """Means over a batch's joint actions and responses, for the log."""
     told = [step_terms(batch, k) for k in range(len(batch.infos))]
     names = dict.fromkeys(name for terms in told for name in terms)
-    lengths = np.array([len(r.token_ids) for r in batch.responses])
+    lengths = [len(r.token_ids) for r in batch.responses]
+    answers = {
+        "response_tokens": float(np.mean(lengths)),
+        "cut_share": float(np.mean([not r.finished for r in batch.responses])),
+        "clipped_share": float(batch.clipped.mean()),
+    }
     return {
-        "score": float(scores(batch).mean()),
-        "reward": float(batch.rewards.mean()),
+        "score": float(batch.scores.mean()),
+        "reward": float(batch.rewards[batch.present].mean()),
         **{f"term/{name}": float(np.mean([terms.get(name, 0.0) for terms in told])) for name in names},
         "joint_actions": len(batch.rewards),
-        "response_tokens": float(lengths.mean()),
-        "cut_share": float(np.mean([not r.finished for r in batch.responses])),
-        "clipped_share": float((batch.clipped > 0).mean()),
+        **(answers if lengths else {}),
     }
 
 
-def save_batch(path: Path, batch: Batch) -> Path:
-    """Write the arrays and texts of a batch for a post-mortem."""
+def save_batch(path: Path, batch: Batch, starts: Sequence[Start]) -> Path:
+    """Write the arrays and texts of a batch, and where its episodes started, for a post-mortem."""
     ids, mask, logprobs = batch.tokens()
     np.savez_compressed(
         path,
@@ -230,28 +248,38 @@ def save_batch(path: Path, batch: Batch) -> Path:
         rewards=batch.rewards,
         step_response=batch.step_response,
         response_agent=batch.response_agent,
+        response_node=batch.response_node,
+        weight=batch.weight,
+        root=batch.root,
+        turn=batch.turn,
+        parent_step=batch.parent_step,
         texts=np.array([r.raw_text for r in batch.responses]),
+        prompts=np.array([" ".join(map(str, r.prompt_ids)) for r in batch.responses]),
+        starts=np.array([repr(start) for start in starts]),
     )
     return path
 
 
 @contextmanager
 def _postponed_interrupt(progress: Progress) -> Iterator[Callable[[], bool]]:
-    """Within it the first Ctrl-C is only noted, so that a step ends and is saved; the second one stops at once."""
+    """Within it the first Ctrl-C (or SIGTERM, by which schedulers give notice) is only noted, so that a step ends and
+    is saved; the second one stops at once."""
     pressed: list[int] = []
 
     def note(number: int, frame: Any) -> None:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)
-        progress.say("Ctrl-C: finishing this step and saving; press it again to leave at once without saving.")
+        name = signal.Signals(number).name
+        progress.say(f"{name}: finishing this step and saving; a second Ctrl-C leaves at once without saving.")
 
     try:
-        before = signal.signal(signal.SIGINT, note)
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # Not in the main thread, where Ctrl-C does not arrive either.
         yield lambda: False
         return
     try:
         yield lambda: bool(pressed)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

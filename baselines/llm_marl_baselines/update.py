@@ -10,8 +10,8 @@ import torch
 from llm_marl_envs.errors import ConfigError
 
 from .batch import Batch
+from .errors import NonFiniteError
 from .losses import Reduction, kl_to_reference, length_scale, policy_gradient
-from .optim import NonFiniteError
 from .policies.base import TrainablePolicy
 
 

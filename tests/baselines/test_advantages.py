@@ -92,10 +92,18 @@ def test_a_constant_added_to_all_returns_changes_no_advantage(returns, shift):
 
 def test_joint_rewards():
     same, different = np.array([[1.0, 1.0]]), np.array([[1.0, 1.0], [1.0, 2.0]])
-    assert joint_rewards(same, None).tolist() == [[1.0, 1.0]]
-    assert joint_rewards(different, "sum").tolist() == [[2.0, 2.0], [3.0, 3.0]]
-    assert joint_rewards(different, "mean").tolist() == [[1.0, 1.0], [1.5, 1.5]]
-    with pytest.raises(ConfigError, match=r"step 1 .*\[1.0, 2.0\].*igrpo"):
-        joint_rewards(different, None)
+    here = np.ones((2, 2), dtype=bool)
+    assert joint_rewards(same, here[:1], None).tolist() == [[1.0, 1.0]]
+    assert joint_rewards(different, here, "sum").tolist() == [[2.0, 2.0], [3.0, 3.0]]
+    assert joint_rewards(different, here, "mean").tolist() == [[1.0, 1.0], [1.5, 1.5]]
+    with pytest.raises(ConfigError, match=r"step 1 .*\[1.0, 2.0\].*joint_reward"):
+        joint_rewards(different, here, None)
     with pytest.raises(ConfigError, match="sum, mean"):
-        joint_rewards(same, "max")
+        joint_rewards(same, here[:1], "max")
+
+
+def test_agents_that_have_left_do_not_count_in_the_joint_reward():
+    rewards, here = np.array([[0.0, 2.0, 2.0]]), np.array([[False, True, True]])
+    assert joint_rewards(rewards, here, None).tolist() == [[2.0] * 3]
+    assert joint_rewards(rewards, here, "mean").tolist() == [[2.0] * 3]
+    assert joint_rewards(rewards, here, "sum").tolist() == [[4.0] * 3]

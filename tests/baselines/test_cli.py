@@ -113,7 +113,8 @@ def test_plot_draws_several_runs(finished, tmp_path, capsys):
     assert cli.main([*SHORT[:-1], "second", "--seed", "1"]) == 0
     assert cli.main(["plot", "run", "second", "--to", "both.png"]) == 0
     assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
-    fails(capsys, ["plot", "run", "--to", str(tmp_path / "no" / "x.png")], "cannot be written")
+    fails(capsys, ["plot", "run", "--to", str(tmp_path / "no" / "x.png")], "no/x.png", code=1)
+    fails(capsys, ["plot", "run", "--to", "x.gif"], "must name a .png file")
     fails(capsys, ["plot", "nothing"], "nothing", "no run")
 
 
@@ -192,7 +193,8 @@ def test_unknown_names(capsys, tmp_path, monkeypatch):
     fails(capsys, [*SHORT, "--optim.lrr", "1"], "Unknown setting 'optim.lrr'", "Did you mean 'optim.lr'")
     fails(capsys, [*SHORT, "--env_args.num_turn", "2"], "num_turn", "Did you mean 'num_turns'")
     fails(capsys, [*SHORT[:-3], "nobody", "--output", "run"], "nobody")
-    fails(capsys, ["train"], "needs an algorithm")
+    fails(capsys, ["train"], "Algorithms: magrpo")
+    fails(capsys, ["train", "--steps", "3"], "needs an algorithm")
     assert not (tmp_path / "run").exists()
 
 
@@ -260,6 +262,123 @@ def test_a_broken_gradient_stops_the_run_and_saves_the_batch(tmp_path):
     assert re.search(r"Step \d: the gradient of learner 'agent_\d' has norm nan.*batch is saved in run/bad-batch", said)
     assert "Traceback" not in said
     assert list((tmp_path / "run").glob("bad-batch-step-*.npz"))
+
+
+def test_the_command_of_the_readme_reaches_the_optimum(tmp_path, monkeypatch):
+    """All defaults, from the command line, as the README shows it: above 0.9 where 0 is random and 1 the optimum."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main("train magrpo --env probe/same-word-v0 --model tiny --seed 0 --output run".split()) == 0
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    scores = [r["score"] for r in records if r["phase"] == "eval"]
+    assert scores[0] < 0.5
+    assert (scores[-1] - 0.25) / 0.75 >= 0.9
+
+
+def test_evaluations_during_training_and_old_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    more = "--steps 5 --eval-every 2 --checkpoint-every 1 --keep-checkpoints 3".split()
+    assert cli.main([*SHORT, *more]) == 0
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [r["step"] for r in records if r["phase"] == "eval"] == [0, 2, 4, 5]
+    assert sorted(p.name[-1] for p in (tmp_path / "run" / "checkpoints").iterdir()) == ["3", "4", "5"]
+
+
+def test_no_steps_still_leaves_a_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*SHORT, "--steps", "0"]) == 0
+    assert cli.main(["eval", "run"]) == 0
+
+
+def test_more_wrong_values(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fails(capsys, [*SHORT, "--optim.betas", "[2,0.9]"], "optim.betas")
+    fails(capsys, [*SHORT, "--optim.weight_decay", "-1"], "optim.weight_decay")
+    fails(capsys, [*SHORT, "--sampling.max_new_tokens", "0"], "max_new_tokens")
+    fails(capsys, [*SHORT, "--sampling.temperature", "0"], "temperature", "above 0")
+    fails(capsys, [*SHORT, "--sampling.agents", "{agent_1: {max_new_tokens: abc}}"], "max_new_tokens", "abc")
+    fails(capsys, [*SHORT, "--sampling.agents", "{agent_9: {top_p: 0.5}}"], "agent_9")
+    fails(capsys, [*SHORT, "--sampling.agents", "{agent_1: {topp: 0.5}}"], "topp", "Did you mean 'top_p'")
+    fails(capsys, [*SHORT, "--device", "warp"], "warp")
+    fails(capsys, ["train", "collections:OrderedDict", *SHORT[2:]], "not an algorithm")
+    fails(capsys, ["list", "--all"], code=2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    fails(capsys, SHORT, "one process")
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_of_every_command(capsys):
+    for args in (["train"], ["eval"], ["plot"], ["export"], ["list"]):
+        assert cli.main([*args, "--help"]) == 0, args
+        assert len(capsys.readouterr().out) > 100
+
+
+def test_a_folder_without_permission(tmp_path):
+    (tmp_path / "file").write_text("")
+    args = [*SHORT[:-1], str(tmp_path / "file" / "run")]  # root may write everywhere, but not below a file
+    assert run_cli(args, tmp_path) == 2
+    assert "cannot be written" in output(tmp_path) and "Traceback" not in output(tmp_path)
+
+
+def test_damaged_run_folders(finished, capsys):
+    config, metrics = finished / "config.yaml", finished / "metrics.jsonl"
+    good = config.read_text()
+    for bad in ("", "steps: 3\n", "a: [", good.replace("seed: 0\n", "")):
+        config.write_text(bad)
+        for command in (["eval", "run"], ["plot", "run"], ["train", "--resume", "run"]):
+            fails(capsys, command, "config.yaml")
+    config.write_text(good)
+    whole = metrics.read_text()
+    metrics.write_text(whole + '{"step": 4, "ph')  # a kill in the middle of a line
+    assert cli.main(["plot", "run"]) == 0
+    metrics.write_text(whole.replace("{", "x", 1))
+    fails(capsys, ["plot", "run"], "metrics.jsonl is damaged")
+    metrics.write_text("")
+    fails(capsys, ["train", "--resume", "run"], "metrics.jsonl has 0 bytes", code=1)
+
+
+@pytest.mark.parametrize("file", ["state.json", "optimizers.pt", "policy"])
+@pytest.mark.parametrize("damage", ["empty", "torn", "gone"])
+def test_damaged_checkpoints(finished, capsys, file, damage):
+    path = finished / "checkpoints" / "step-000003" / file
+    path = next(path.glob("*.safetensors")) if path.is_dir() else path
+    data = path.read_bytes()
+    path.unlink() if damage == "gone" else path.write_bytes(data[: len(data) // 2] if damage == "torn" else b"")
+    capsys.readouterr()
+    command = ["train", "--resume", "run"] if file == "optimizers.pt" else ["eval", "run"]
+    fails(capsys, command, "step-000003 cannot be read", code=1)
+
+
+def test_own_data_without_held_out_rows_is_never_evaluated_on_training_rows(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("posts.jsonl").write_text('{"prompt": "a post"}\n{"prompt": "another"}\n')
+    args = "train magrpo --env writing/tldr-v0 --model tiny --env_args.data posts.jsonl --output run --steps 1".split()
+    assert cli.main([*args, "--eval-every", "-1", "--trackers", "[]", "--sampling.max_new_tokens", "4"]) == 0
+    capsys.readouterr()
+    fails(capsys, ["eval", "run"], "held-out rows")
+
+
+def test_plots_tell_runs_with_other_settings_apart(finished, tmp_path):
+    from llm_marl_baselines.report import _by_setting
+
+    for folder, extra in (("x/run", "--optim.lr=0.1"), ("y/run", "--optim.lr=0.2"), ("z", "--seed=1")):
+        assert cli.main([*SHORT[:-1], folder, extra, "--eval-every", "-1", "--steps", "1"]) == 0
+    assert cli.main([*SHORT[:-1], "w", "--seed", "2", "--eval-every", "-1", "--steps", "1"]) == 0
+    groups = _by_setting([Path(p) for p in ("x/run", "y/run", "z", "w")])
+    assert sorted(sorted(map(str, runs)) for runs in groups.values()) == [["w", "z"], ["x/run"], ["y/run"]]
+
+
+def test_two_processes_do_not_train_in_one_folder(finished, capsys):
+    from filelock import FileLock
+
+    with FileLock(finished / ".lock"):
+        fails(capsys, ["train", "--resume", "run"], "Another process is training in run")
+
+
+def test_settings_below_env_args_keep_their_hyphens(capsys):
+    args = ["--env_args.some-key", "1", "--eval-every", "3", "--print_config"]
+    assert cli.main(["train", "magrpo", "--env", "probe/own-word-v0", "--model", "tiny", *args]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert printed["env_args"] == {"some-key": 1} and printed["eval_every"] == 3
 
 
 def test_debug_shows_the_traceback(tmp_path):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from llm_marl_baselines.evaluate import bootstrap, evaluate
+from llm_marl_baselines.plan import Start
 from llm_marl_baselines.policies.base import Response
-from llm_marl_baselines.rollout import Start
 from llm_marl_envs import make
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import peft
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
 from llm_marl_baselines.policies import models, smollm2, tiny
 from llm_marl_baselines.policies.base import Policy, Request, Response, Sampling, TrainablePolicy
 from llm_marl_baselines.policies.hf import HFPolicies
@@ -15,7 +17,6 @@ from llm_marl_baselines.policies.prompts import PromptEncoder
 from llm_marl_baselines.policies.scripted import Scripted
 from llm_marl_baselines.policies.weights import Base, Lora
 from llm_marl_envs.errors import ConfigError, DataError
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 SAMPLING = Sampling(temperature=0.7, max_new_tokens=8)
 SHARING = ("isolated", "shared", "full")
@@ -47,9 +48,7 @@ def answers_of(policies, agent, seed=0):
 def logprobs(policies, agent, responses, **options):
     """(B) tensors, in the order of the responses."""
     rows = [None] * len(responses)
-    for scored in policies.score(
-        agent, [r.prompt_ids for r in responses], [r.token_ids for r in responses], **options
-    ):
+    for scored in policies.score(agent, [r.prompt_ids for r in responses], [r.token_ids for r in responses], **options):
         for index, row, mask in zip(scored.index.tolist(), scored.logprobs, scored.mask, strict=True):
             rows[index] = row[mask]
     return rows
@@ -64,9 +63,9 @@ def train(policies, agent, responses, rate=0.5):
             parameter.grad = None
 
 
-def changed(policies, learner):
+def changed(policies, learner, seed=9):
     """Make the learner's weights differ from their first values."""
-    generator = torch.Generator().manual_seed(9)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in policies.parameters(learner):
             parameter += 0.1 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
@@ -139,6 +138,26 @@ def test_same_seed_same_samples_whatever_else_is_asked():
     only_b = tokens(policies.generate([r for r in requests() if r.agent == "b"], seed=1))
     assert only_b == [every[1], every[3]]
     assert every == tokens(make(generate_tokens=30).generate(requests(), seed=1))
+
+
+@pytest.mark.parametrize("sharing", ["isolated", "shared"])
+def test_agents_on_one_base_are_sampled_together_each_with_its_own_adapter(sharing):
+    policies = make(sharing)
+    for number, learner in enumerate(sorted({policies.learner_of(agent) for agent in ("a", "b")})):
+        changed(policies, learner, seed=number)
+    asked = [Request("a", user("Agent 1."), 5), Request("b", user("Agent 1."), 5), Request("b", user("Agent 2 2."), 5)]
+    shapes = []
+    handle = policies._learners["a"].base.model.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    results = policies.generate(asked, seed=0)
+    handle.remove()
+    # With one adapter for both agents, their equal prompts are one.
+    assert shapes[0] == ((3, 6) if sharing == "isolated" else (2, 6))
+    assert shapes[1] in ((rows, 1) for rows in range(1, 16))
+    for request, answers in zip(asked, results, strict=True):
+        for row, response in zip(logprobs(policies, request.agent, answers, grad=False), answers, strict=True):
+            np.testing.assert_allclose(row.numpy(), response.logprobs, atol=1e-5)
 
 
 def test_samples_of_equal_requests_differ():
@@ -306,9 +325,7 @@ def test_there_is_no_dropout():
     changed(policies, "a")
     for module in policies._learners["a"].base.model.modules():
         assert not module.training
-    assert torch.equal(
-        torch.cat(logprobs(policies, "a", responses)), torch.cat(logprobs(policies, "a", responses))
-    )
+    assert torch.equal(torch.cat(logprobs(policies, "a", responses)), torch.cat(logprobs(policies, "a", responses)))
 
 
 def test_lora_options():
@@ -470,7 +487,8 @@ def test_a_prompt_that_is_too_long_is_an_error_by_default():
 
 
 @pytest.mark.parametrize(
-    ("limit", "kept"), [(32, (0, 1, 2, 3, 4, 5)), (31, (0, 1, 4, 5)), (20, (0, 1, 4, 5)), (19, (0, 1, 5)), (14, (0, 1, 5))]
+    ("limit", "kept"),
+    [(32, (0, 1, 2, 3, 4, 5)), (31, (0, 1, 4, 5)), (20, (0, 1, 4, 5)), (19, (0, 1, 5)), (14, (0, 1, 5))],
 )
 def test_the_oldest_turns_are_dropped_and_the_ends_kept(limit, kept):
     encoder = PromptEncoder(tiny.load_tokenizer(), limit, "drop_oldest_turns")

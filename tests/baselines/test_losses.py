@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from llm_marl_baselines.errors import NonFiniteError
 from llm_marl_baselines.losses import kl_to_reference, length_scale, policy_gradient
-from llm_marl_baselines.optim import NonFiniteError, OptimConfig, Optimizers
+from llm_marl_baselines.optim import OptimConfig, Optimizers
 from llm_marl_envs.errors import ConfigError
 
 MASK = torch.tensor([[True, True, False], [True, False, False]])

@@ -8,10 +8,12 @@ import torch
 
 from llm_marl_baselines.algorithms.magrpo import MAGRPO, groups
 from llm_marl_baselines.batch import Batch
-from llm_marl_baselines.optim import NonFiniteError, OptimConfig, Optimizers
+from llm_marl_baselines.errors import NonFiniteError
+from llm_marl_baselines.optim import OptimConfig, Optimizers
+from llm_marl_baselines.plan import Plan, Start
 from llm_marl_baselines.policies.base import Response, Sampling
 from llm_marl_baselines.policies.hf import HFPolicies
-from llm_marl_baselines.rollout import Plan, Start, collect
+from llm_marl_baselines.rollout import collect
 from llm_marl_baselines.update import LossConfig, accumulate_gradients
 from llm_marl_envs import make
 from llm_marl_envs.errors import ConfigError

@@ -4,9 +4,10 @@ import socket
 
 import pytest
 import torch
+from transformers import LlamaForCausalLM
+
 from llm_marl_baselines.policies import models, smollm2, tiny
 from llm_marl_envs.errors import ConfigError, DataError, MissingDependencyError
-from transformers import LlamaForCausalLM
 
 
 @pytest.fixture

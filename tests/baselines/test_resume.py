@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from forked import kill_self, on_call, output, run_cli
+from safetensors import SafetensorError
 
-from llm_marl_baselines import checkpoint, trainer
+from llm_marl_baselines import checkpoint, files, trainer
 from llm_marl_baselines.checkpoint import complete
 from llm_marl_baselines.optim import Optimizers
 from llm_marl_baselines.policies.hf import HFPolicies
@@ -59,20 +60,27 @@ KILLS = {
     "before an optimiser step": lambda: on_call(Optimizers, "step", 4, kill_self),
     "after an optimiser step": lambda: on_call(Optimizers, "step", 4, kill_self, after=True),
     "half a log line": half_a_line,
+    "config.yaml, before it gets its name": lambda: on_call(files.os, "rename", 1, kill_self),
     "evaluation": lambda: on_call(trainer, "evaluate", 3, kill_self),
     "checkpoint, before its weights": lambda: on_call(HFPolicies, "save", 2, kill_self),
     "checkpoint, after its weights": lambda: on_call(HFPolicies, "save", 2, kill_self, after=True),
-    "checkpoint, while flushing": lambda: on_call(checkpoint, "_flush", 5, kill_self),
-    "checkpoint, before it gets its name": lambda: on_call(checkpoint.os, "rename", 2, kill_self),
-    "checkpoint, after it got its name": lambda: on_call(checkpoint.os, "rename", 2, kill_self, after=True),
-    "after the last step": lambda: on_call(checkpoint.os, "rename", 3, kill_self),
+    "checkpoint, while flushing": lambda: on_call(checkpoint, "flush", 5, kill_self),
+    "checkpoint, before it gets its name": lambda: on_call(checkpoint.os, "rename", 3, kill_self),
+    "checkpoint, after it got its name": lambda: on_call(checkpoint.os, "rename", 3, kill_self, after=True),
+    "after the last step": lambda: on_call(checkpoint.os, "rename", 4, kill_self),
 }
 
 
 @pytest.mark.parametrize("point", KILLS)
 def test_killed_and_resumed_equals_undisturbed(point, tmp_path, undisturbed):
     assert run_cli(ARGS, tmp_path, KILLS[point]) == -signal.SIGKILL, output(tmp_path)
-    assert run_cli(["train", "magrpo", "--resume", "run"], tmp_path) == 0, output(tmp_path)
+    again = ["train", "magrpo", "--resume", "run"]
+    if point.startswith("config.yaml"):
+        assert run_cli(again, tmp_path) == 2  # nothing was done yet: there is no run to go on with
+        assert "holds no run" in output(tmp_path)
+        (tmp_path / "run").rename(tmp_path / "leftover")
+        again = ARGS
+    assert run_cli(again, tmp_path) == 0, output(tmp_path)
     assert logs(tmp_path) == undisturbed
     assert not list((tmp_path / "run" / "checkpoints").glob(".partial*"))
 
@@ -100,6 +108,14 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, undisturbed):
     assert logs(tmp_path) == undisturbed
 
 
+def test_sigterm_saves_too(tmp_path, undisturbed):
+    terminate = lambda: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+    assert run_cli(ARGS, tmp_path, lambda: on_call(trainer, "evaluate", 1, terminate)) == 130
+    assert [p.name for p in complete(tmp_path / "run")] == ["step-000000"]  # noticed right after the first evaluation
+    assert run_cli(["train", "--resume", "run"], tmp_path) == 0, output(tmp_path)
+    assert logs(tmp_path) == undisturbed
+
+
 def test_a_second_ctrl_c_leaves_at_once(tmp_path):
     def twice():
         for _ in range(2):
@@ -114,8 +130,21 @@ def full_disk(*args, **kwargs):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_in_a_checkpoint(tmp_path, undisturbed):
-    assert run_cli(ARGS, tmp_path, lambda: on_call(Optimizers, "save", 2, full_disk)) == 1
+def full_disk_of_safetensors():
+    """How safetensors reports it: in a class of its own."""
+    raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        lambda: on_call(Optimizers, "save", 2, full_disk),
+        lambda: on_call(HFPolicies, "save", 2, full_disk_of_safetensors),
+        lambda: on_call(RunLog, "sizes", 2, full_disk),
+    ],
+)
+def test_a_full_disk_in_a_checkpoint(full, tmp_path, undisturbed):
+    assert run_cli(ARGS, tmp_path, full) == 1
     said = output(tmp_path)
     assert "checkpoint of step 4" in said and "No space left" in said and "--resume" in said and "Traceback" not in said
     assert [p.name for p in complete(tmp_path / "run")] == ["step-000002"]

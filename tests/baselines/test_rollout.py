@@ -7,8 +7,11 @@ from pettingzoo import ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 from llm_marl_baselines.algorithms.magrpo import MAGRPO
+from llm_marl_baselines.errors import EpisodeError, NonFiniteError, ReplayError
+from llm_marl_baselines.errors import ReplayError
+from llm_marl_baselines.plan import Plan, Start
 from llm_marl_baselines.policies.base import Response
-from llm_marl_baselines.rollout import Plan, ReplayError, Start, collect, scores
+from llm_marl_baselines.rollout import collect
 from llm_marl_envs import make
 from llm_marl_envs.errors import ConfigError
 
@@ -226,7 +229,7 @@ def test_an_environment_without_clone_is_replayed():
         assert batch.observations[node] == {"left": seen, "right": seen}
     left = [batch.responses[b].text == "A" for b in batch.step_response[:, 0]]
     assert batch.rewards[:, 0].tolist() == [float(x) for x in left]
-    assert scores(batch).tolist() == batch.rewards.mean(axis=1).tolist()
+    assert batch.scores.tolist() == batch.rewards.mean(axis=1).tolist()
 
 
 def test_a_wrapper_that_only_forwards_clone_is_replayed_whole():
@@ -264,9 +267,11 @@ def test_rambling_text_is_cut_to_the_space_and_counted():
 
     batch = play(Plan(2), Plain, policy=Rambler())
     assert batch.rewards[:, 1].tolist() == [3.0] * 6  # "ABC": what the charset and the limit of 3 allow
-    assert (batch.clipped == len("AxBC and more") - 3).all()
+    assert batch.clipped.all()
     mute = play(Plan(2), Plain, policy=Sampler("?"))
     assert mute.rewards[:, 1].tolist() == [1.0] * 6  # nothing allowed is left: the shortest text of the space
+    assert mute.clipped.all()
+    assert not play(Plan(2), Plain, policy=Sampler("ABC")).clipped.any()
 
 
 def test_an_agent_that_is_not_asked_is_neither_sampled_nor_trained():
@@ -311,3 +316,117 @@ def test_concurrent_scores_give_the_same_batch():
     plain = play(Plan(4))
     assert threaded.rewards.tolist() == plain.rewards.tolist()
     assert [r.text for r in threaded.responses] == [r.text for r in plain.responses]
+
+
+class Leaving(Plain):
+    """ "left" leaves after the first turn; both are paid 2 while they are there."""
+
+    def step(self, actions):
+        before = list(self.agents)
+        seen, _, ended, cut, infos = super().step({"left": "", "right": "", **actions})
+        if self.agents:
+            self.agents = ["right"]
+            ended = {"left": True, "right": False}
+        keep = lambda values: {a: values[a] for a in before}  # noqa: E731
+        return keep(seen | {"left": "bye"}), dict.fromkeys(before, 2.0), keep(ended), keep(cut), keep(infos)
+
+    def over(self, actions):
+        return False
+
+
+def test_an_agent_that_leaves_early_counts_while_it_is_there():
+    batch = play(Plan(2), Leaving, policy=Sampler("AB"))
+    assert batch.present.tolist() == [[True, True]] * 2 + [[False, True]] * 4
+    assert batch.rewards.tolist() == [[2.0, 2.0]] * 2 + [[0.0, 2.0]] * 4
+    assert batch.scores.tolist() == [2.0] * 6
+    assert (batch.step_response[2:, 0] == -1).all()
+    assert MAGRPO().advantages(batch).tolist() == [0.0] * len(batch.responses)  # joint: all returns are equal
+
+
+def test_truncation_is_not_termination():
+    class Cut(Plain):
+        def step(self, actions):
+            seen, paid, ended, _, infos = super().step(actions)
+            over = any(ended.values())
+            return seen, paid, dict.fromkeys(ended, False), dict.fromkeys(ended, over), infos
+
+    batch = play(Plan(2), Cut, policy=Sampler("AB"))
+    assert not batch.terminated.any()
+    assert batch.truncated.tolist() == [False] * 2 + [True] * 4
+
+
+def test_one_agent_is_a_team_too():
+    one = lambda: make("probe/own-word-v0", num_agents=1)  # noqa: E731
+    batch = play(Plan(4), one)
+    assert batch.rewards.shape == (4, 1)
+    assert batch.weight.tolist() == [0.25] * 4
+
+
+def test_rows_with_different_prompts_are_asked_apart():
+    policy = Sampler("AB")
+    play(Plan(2), Plain, starts=3, policy=policy)
+    asked = [(r.agent, r.messages[0]["content"], r.num_samples) for r in policy.calls[0]]
+    assert sorted(asked) == sorted((a, f"start {i}", 2) for i in range(3) for a in ("left", "right"))
+
+
+def test_chains_part_even_where_nobody_is_asked_at_first():
+    class Late(Plain):
+        def reset(self, seed=None, options=None):
+            return super().reset(seed, options)[0], {a: {"acts": 0} for a in self.possible_agents}
+
+    batch = play(Plan(3, shape="chains"), Late, policy=Sampler("AB"))
+    assert len(batch.rewards) == 6
+    assert batch.acted.tolist() == [[False, False]] * 3 + [[True, True]] * 3
+    assert play(Plan(3), Late, policy=Sampler("AB")).acted.sum() == 6  # a tree: one idle step, then three joint actions
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_reward_that_is_no_number_is_an_error_of_the_environment(bad):
+    class Broken(Plain):
+        def step(self, actions):
+            seen, paid, *rest = super().step(actions)
+            return seen, paid | {"right": bad}, *rest
+
+    with pytest.raises(NonFiniteError, match="plain, start .*seed=0.*turn 1: the reward of agent 'right'"):
+        play(Plan(2), Broken, policy=Sampler("AB"))
+
+
+def test_an_environment_that_keeps_ended_agents_is_refused():
+    class Keeps(Plain):
+        def step(self, actions):
+            result = super().step(actions)
+            self.agents = list(self.possible_agents)
+            return result
+
+    with pytest.raises(EpisodeError, match=r"\['left', 'right'\] have ended and are still in env.agents"):
+        play(Plan(2), Keeps, policy=Sampler("AB"))
+
+
+def test_an_environment_without_a_horizon_is_refused():
+    class Endless(Plain):
+        def step(self, actions):
+            self.log = []
+            return super().step(actions)
+
+    with pytest.raises(EpisodeError, match="has not ended after 20 turns"):
+        play(Plan(2, shape="chains", max_turns=20), Endless, policy=Sampler("AB"))
+
+
+def test_a_policy_that_returns_too_few_responses_is_refused():
+    class Lazy(Sampler):
+        def generate(self, requests, *, seed, greedy=False):
+            return [[Response("A")] for _ in requests]
+
+    with pytest.raises(EpisodeError, match=r"Lazy.generate returned \[1, 1\] responses, and \[3, 3\] were asked for"):
+        play(Plan(3), policy=Lazy())
+
+
+def test_environments_are_closed_when_their_episode_ends():
+    closed = []
+
+    class Closing(Plain):
+        def close(self):
+            closed.append(self)
+
+    play(Plan(3), Closing, policy=Sampler("AB"))
+    assert len(closed) == len(set(map(id, closed))) == 9

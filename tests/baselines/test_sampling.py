@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from llm_marl_baselines.policies import models, sampling, smollm2
 from llm_marl_baselines.policies.base import Sampling
 from llm_marl_baselines.policies.sampling import Row, generate, truncate

@@ -5,8 +5,6 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
-from llm_marl_baselines.policies import models, scoring, smollm2
-from llm_marl_envs.errors import ConfigError
 from transformers import (
     BloomConfig,
     BloomForCausalLM,
@@ -15,6 +13,9 @@ from transformers import (
     MistralConfig,
     MistralForCausalLM,
 )
+
+from llm_marl_baselines.policies import models, scoring, smollm2
+from llm_marl_envs.errors import ConfigError
 
 TEMPERATURE = 0.7
 PAD = 0
@@ -286,7 +287,10 @@ def sliding(window):
             True,
         ),
         # Its position bias comes from the mask: packed positions cannot be told to it.
-        (lambda: random_model(BloomForCausalLM, BloomConfig(vocab_size=11, hidden_size=32, n_layer=2, n_head=2)), False),
+        (
+            lambda: random_model(BloomForCausalLM, BloomConfig(vocab_size=11, hidden_size=32, n_layer=2, n_head=2)),
+            False,
+        ),
     ],
 )
 def test_models_that_cannot_be_packed_are_found_out(make, packable):

@@ -2,7 +2,7 @@
 
 An algorithm is a class with a nested ``Config`` dataclass and two methods:
 
-``plan``            the :class:`~llm_marl_baselines.rollout.Plan` that its estimator needs
+``plan``            the :class:`~llm_marl_baselines.plan.Plan` that its estimator needs
 ``update(batch, policy)``   adds the gradients of one batch to the policy's parameters, returns diagnostics by name
 
 The trainer does the rest: rows, rollouts, optimisers, evaluation, logs and checkpoints.
@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from llm_marl_envs.tables import Table
 
 from ..batch import Batch
+from ..plan import Plan
 from ..policies.base import TrainablePolicy
-from ..rollout import Plan
 
 
 class Algorithm(Protocol):

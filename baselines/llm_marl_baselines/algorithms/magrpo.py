@@ -24,8 +24,8 @@ from llm_marl_envs.errors import ConfigError
 
 from ..advantages import group_advantages, joint_rewards, response_returns, step_returns
 from ..batch import Batch
+from ..plan import Plan
 from ..policies.base import TrainablePolicy
-from ..rollout import Plan
 from ..update import LossConfig, accumulate_gradients
 
 
@@ -76,7 +76,7 @@ class MAGRPO:
 
     def advantages(self, batch: Batch) -> np.ndarray:
         """(B,) advantage of every response."""
-        rewards = joint_rewards(batch.rewards, self.config.joint_reward)
+        rewards = joint_rewards(batch.rewards, batch.present, self.config.joint_reward)
         returns = step_returns(rewards, batch.parent, self.config.gamma)
         values = response_returns(returns, batch.step_response, len(batch.responses))
         return group_advantages(values, groups(batch), standardize=self.config.standardize, eps=self.config.std_eps)

@@ -25,6 +25,7 @@ def main(args: list[str]) -> int:
         return 0
     print(f"{given.run}, step {step}: held-out rows")
     print(f"  {'':16} {'sampled':>10} {'greedy':>10}")
-    for name, value in found["sampled"].items():
-        print(f"  {name:16} {value:10.3f} {found['greedy'][name]:10.3f}")
+    for name in dict.fromkeys([*found["sampled"], *found["greedy"]]):
+        values = [found[phase].get(name) for phase in ("sampled", "greedy")]
+        print(f"  {name:16} " + " ".join(f"{'-' if v is None else format(v, '.3f'):>10}" for v in values))
     return 0

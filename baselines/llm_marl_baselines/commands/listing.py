@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from llm_marl_envs import registered
 from llm_marl_envs.registry import ENVIRONMENTS
 
@@ -10,6 +12,7 @@ from ..config import packaged_configs
 
 
 def main(args: list[str]) -> int:
+    argparse.ArgumentParser(prog="llm-marl list", description=__doc__, allow_abbrev=False).parse_args(args)
     for title, rows in (
         ("environments", {e: ENVIRONMENTS[e] for e in registered()}),
         ("algorithms", {a: ALGORITHMS[a] for a in ALGORITHMS}),

@@ -15,8 +15,7 @@ def main(args: list[str]) -> int:
     parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a run")
     parser.add_argument("--to", type=Path, default=Path("curves.png"), help="the PNG to write (default: curves.png)")
     given = parser.parse_args(args)
-    try:
-        print(write_plot(given.runs, given.to))
-    except OSError as error:
-        raise ConfigError(f"{given.to} cannot be written: {error}") from error
+    if given.to.suffix.lower() != ".png":
+        raise ConfigError(f"--to must name a .png file, not {given.to}.")
+    print(write_plot(given.runs, given.to))
     return 0

@@ -14,34 +14,43 @@ from llm_marl_envs.errors import ConfigError
 
 from .. import run as runs
 from ..algorithms import ALGORITHMS
+from ..errors import Interrupted
 from ..report import summarize, write_plot
+from ..runlog import check_trackers
 from ..settings import Settings, parse, settings_of
-from ..trainer import Interrupted, Trainer
+from ..trainer import Trainer
+
+# Below these settings stand names that are not ours (agents, keyword arguments): they keep their hyphens.
+_FOREIGN = ("env_args.", "eval_env_args.", "model.", "sampling.agents.", "prompts.chat_template_kwargs.")
 
 
 def main(args: list[str]) -> int:
     name = args[0] if args and not args[0].startswith("-") else None
     rest = [_underscored(a) for a in args[1 if name else 0 :]]
-    if "--resume" in rest or any(a.startswith("--resume=") for a in rest):
-        settings, run = _resumed(name, rest)
-        resume = True
+    if name is None and (not rest or rest[0] in ("-h", "--help")):
+        print(
+            f"{__doc__}\nAlgorithms: {', '.join(ALGORITHMS)}, or package.module:Class. Settings: train ALGORITHM --help"
+        )
+        return 0 if rest else 2
+    resume = None
+    if any(a == "--resume" or a.startswith("--resume=") for a in rest):
+        settings, resume = _resumed(name, rest)
     elif name is None:
-        print(__doc__)
-        known = ", ".join(ALGORITHMS)
-        raise ConfigError(f"llm-marl train needs an algorithm first ({known}), or --resume RUN.")
+        raise ConfigError(f"llm-marl train needs an algorithm first ({', '.join(ALGORITHMS)}), or --resume RUN.")
     else:
         settings = parse(name, rest)
-        run, resume = Path(), False
     print(f"llm-marl train {settings.name}: {settings.train.env}, {settings.train.model}", file=sys.stderr)
-    return execute(settings, run if resume else None)
+    return execute(settings, resume)
 
 
 def execute(settings: Settings, resume: Path | None = None) -> int:
     """Train and report. ``resume`` is the folder of the run to go on with."""
-    run = resume or runs.choose_folder(settings)
-    trainer = runs.build(settings, run)
+    check_trackers(settings.train.trackers)
+    if resume is None:
+        runs.choose_folder(settings)
+    trainer = runs.build(settings, resume or Path())
     if resume is None:  # Everything that can be wrong with the settings has shown by now.
-        runs.create(run, settings)
+        trainer.run = runs.create(settings)
     print(_announcement(trainer), file=sys.stderr, flush=True)
     try:
         trainer.train(resume=resume is not None)
@@ -80,7 +89,10 @@ def _underscored(arg: str) -> str:
     if not arg.startswith("--"):
         return arg
     key, equals, value = arg.partition("=")
-    return "--" + key[2:].replace("-", "_") + equals + value
+    name = key[2:]
+    if not name.replace("-", "_").startswith(_FOREIGN):
+        name = name.replace("-", "_")
+    return f"--{name}{equals}{value}"
 
 
 def _announcement(trainer: Trainer) -> str:

@@ -63,7 +63,7 @@ class Response:
 
     Attributes:
         text: what the environment receives (without a thinking block, stripped of special tokens).
-        raw_text: everything that was sampled, decoded, special tokens left out.
+        raw_text: everything that was sampled, decoded, special tokens left out; "" if that is the text.
         prompt_ids: (P,) int64, the prompt's tokens; empty for policies that have none (scripts, people, APIs).
         token_ids: (T,) int64, exactly the sampled tokens, the end-of-text token included, nothing after it.
         logprobs: (T,) float32, log-probability of each token under the distribution it was sampled from

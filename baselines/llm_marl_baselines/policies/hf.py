@@ -1,7 +1,7 @@
 """Language-model policies: one object answers for all agents, and trains them.
 
 Agents that name the same model share one copy of it. With ``sharing="isolated"`` each has a LoRA adapter on it, with
-``"shared"`` all have the same one, with ``"full"`` each has weights of its own. The reference policy is always the base.
+``"shared"`` all have the same one, with ``"full"`` each has weights of its own. The reference policy is the base.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from llm_marl_envs.errors import ConfigError, DataError
+
+from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from ..seeding import derive_seed
+from . import keeping, scoring
 from . import sampling as sampler
-from . import scoring
 from .base import Request, Response, Sampling, Scored
 from .models import resolve_device, resolve_dtype
 from .prompts import PromptEncoder
-from .weights import Learner, Lora, contiguous, make_learners
+from .weights import Learner, Lora, make_learners
 
 PACKING = ("auto", "on", "off")
 # Most tokens, padding included, that are computed at once: (CPU, other devices). Sampling keeps keys and values only;
@@ -80,7 +79,8 @@ class HFPolicies:
         if not self.agents or len(set(self.agents)) < len(self.agents):
             raise ConfigError(f"Agents need names, and different ones; got {self.agents}.")
         if packing not in PACKING:
-            raise ConfigError(f"Unknown packing {packing!r}.{did_you_mean(packing, PACKING)} Known: {', '.join(PACKING)}.")
+            hint = did_you_mean(packing, PACKING)
+            raise ConfigError(f"Unknown packing {packing!r}.{hint} Known: {', '.join(PACKING)}.")
         names = self._per_agent("models", models, str)
         self.sampling = self._per_agent("sampling", sampling or Sampling(), Sampling)
         for agent, settings in self.sampling.items():
@@ -106,8 +106,8 @@ class HFPolicies:
             for agent, learner in self._learners.items():
                 if not learner.base.packable:
                     raise ConfigError(
-                        f"The model {learner.base.name!r} of agent {agent!r} cannot be scored packed: it does not take a "
-                        "4-D attention mask in every layer. Use packing='auto' or 'off'."
+                        f"The model {learner.base.name!r} of agent {agent!r} cannot be scored packed: it does not "
+                        "take a 4-D attention mask in every layer. Use packing='auto' or 'off'."
                     )
         self._packing = packing
         self._warned = False
@@ -117,8 +117,9 @@ class HFPolicies:
     def generate(self, requests: Sequence[Request], *, seed: int, greedy: bool = False) -> list[list[Response]]:
         """Answer all requests; see :class:`Policy`.
 
-        An agent's responses depend on the seed, on its own requests and their order, and on its weights; not on the
-        other agents' requests, nor on how the budget cuts the batch.
+        An agent's responses depend on the seed, on its own requests and their order, and on its weights; not (but for
+        rounding) on the other agents' requests, nor on how the budget cuts the batch. Agents on one base are sampled
+        together, each row with its own adapter: on a CPU, 32 rows take much less than twice as long as 16.
 
         Raises:
             ConfigError: an unknown agent, or a prompt that does not fit (see :class:`PromptEncoder`).
@@ -132,23 +133,14 @@ class HFPolicies:
             settings = self.sampling[request.agent]
             if greedy:
                 settings = Sampling(temperature=0.0, max_new_tokens=settings.max_new_tokens)
-            job = jobs.setdefault(learner.name, _Job(learner))
+            job = jobs.setdefault(learner.host, _Job(learner))
             for sample in range(request.num_samples):
                 row_seed = derive_seed(seed, request.agent, asked[request.agent], sample)
-                job.add(number, ids, settings, row_seed)
+                job.add(number, learner.adapter, ids, settings, row_seed)
             asked[request.agent] += 1
         for job in jobs.values():
-            base = job.learner.base
-            with job.learner.active() as model:
-                sampled = sampler.generate(
-                    model,
-                    list(job.prompts),
-                    job.rows,
-                    eos_ids=base.eos_ids,
-                    pad_id=base.pad_id,
-                    token_budget=self.generate_tokens,
-                )
-            prompts = [np.asarray(prompt, dtype=np.int64) for prompt in job.prompts]
+            prompts = [np.asarray(ids, dtype=np.int64) for _, ids in job.prompts]
+            sampled = job.run(self.generate_tokens)
             for number, row, answer in zip(job.numbers, job.rows, sampled, strict=True):
                 encoder = self._encoders[requests[number].agent]
                 results[number].append(_response(encoder, prompts[row.prompt], answer))
@@ -165,9 +157,7 @@ class HFPolicies:
         for candidate in self._learners.values():
             if candidate.name == learner:
                 return list(candidate.weights.values())
-        raise ConfigError(
-            f"There is no learner {learner!r}; there are: {', '.join(sorted(self._distinct()))}."
-        )
+        raise ConfigError(f"There is no learner {learner!r}; there are: {', '.join(sorted(self._distinct()))}.")
 
     def score(
         self,
@@ -190,8 +180,8 @@ class HFPolicies:
         if settings.truncated and grad and not self._warned:
             self._warned = True
             warnings.warn(
-                f"Agent {agent!r} samples with top_p={settings.top_p}, top_k={settings.top_k}, which cut the distribution; "
-                "training scores the whole one, so it is off-policy. top_p=1 and top_k=0 avoid this.",
+                f"Agent {agent!r} samples with top_p={settings.top_p}, top_k={settings.top_k}, which cut the "
+                "distribution; training scores the whole one, so it is off-policy. top_p=1 and top_k=0 avoid this.",
                 stacklevel=2,
             )
         return scoring.score(
@@ -209,10 +199,7 @@ class HFPolicies:
 
     def save(self, folder: Path) -> None:
         """Write every learner's weights into the folder, one safetensors file each."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        for number, learner in enumerate(self._distinct().values()):
-            save_file(contiguous(learner.weights), folder / _file(number), metadata={"learner": learner.name})
+        keeping.save(self._distinct().values(), Path(folder))
 
     def load(self, folder: Path) -> None:
         """Read what :meth:`save` wrote; the weights are then bit for bit the same.
@@ -220,13 +207,7 @@ class HFPolicies:
         Raises:
             DataError: a file is missing, or belongs to other learners or other shapes. Nothing is changed then.
         """
-        found = []
-        for number, learner in enumerate(self._distinct().values()):
-            found.append((learner, _read(Path(folder) / _file(number), learner)))
-        with torch.no_grad():
-            for learner, tensors in found:
-                for name, parameter in learner.weights.items():
-                    parameter.copy_(tensors[name])
+        keeping.load(self._distinct().values(), Path(folder))
 
     def export(self, agent: str, folder: Path) -> None:
         """Write the agent's policy for other tools: an adapter folder that ``peft.PeftModel.from_pretrained`` reads,
@@ -283,18 +264,33 @@ class HFPolicies:
 
 
 class _Job:
-    """What one learner has to sample: distinct prompts, rows, and the request that each row answers."""
+    """What the learners of one host have to sample: distinct prompts (each with its adapter), rows, and the number of
+    the request that each row answers."""
 
     def __init__(self, learner: Learner):
         self.learner = learner
-        self.prompts: dict[tuple[int, ...], int] = {}
+        self.prompts: dict[tuple[str, tuple[int, ...]], int] = {}
         self.rows: list[sampler.Row] = []
         self.numbers: list[int] = []
 
-    def add(self, number: int, prompt: tuple[int, ...], settings: Sampling, seed: int) -> None:
-        index = self.prompts.setdefault(prompt, len(self.prompts))
+    def add(self, number: int, adapter: str, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+        index = self.prompts.setdefault((adapter, ids), len(self.prompts))
         self.rows.append(sampler.Row(index, settings, seed))
         self.numbers.append(number)
+
+    def run(self, token_budget: int) -> list[sampler.Sampled]:
+        adapters = [adapter for adapter, _ in self.prompts]
+        base = self.learner.base
+        with self.learner.active() as model:
+            return sampler.generate(
+                model,
+                [ids for _, ids in self.prompts],
+                self.rows,
+                eos_ids=base.eos_ids,
+                pad_id=base.pad_id,
+                token_budget=token_budget,
+                call=lambda which, **inputs: self.learner.forward([adapters[p] for p in which], **inputs),
+            )
 
 
 def _response(encoder: PromptEncoder, prompt_ids: np.ndarray, sampled: sampler.Sampled) -> Response:
@@ -322,25 +318,3 @@ def _prompt_limit(agent: str, context: int | None, new: int, wanted: int | None)
             f"max_new_tokens of agent {agent!r} is {new}, but its model's whole context is {context} tokens. Lower it."
         )
     return context - new if wanted is None else min(wanted, context - new)
-
-
-def _file(number: int) -> str:
-    # By number: an agent's name need not be a file name. The name is in the file's metadata.
-    return f"learner{number}.safetensors"
-
-
-def _read(path: Path, learner: Learner) -> dict[str, torch.Tensor]:
-    if not path.is_file():
-        raise DataError(f"There is no {path}: the weights of learner {learner.name!r} were not saved there.")
-    with safe_open(path, framework="pt") as file:
-        owner = (file.metadata() or {}).get("learner")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    if owner != learner.name:
-        raise DataError(f"{path} holds the weights of learner {owner!r}, not of {learner.name!r}.")
-    expected = {name: tuple(weight.shape) for name, weight in learner.weights.items()}
-    if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != expected:
-        raise DataError(
-            f"The weights in {path} are not those of learner {learner.name!r}: names or shapes differ. They were saved with "
-            "another model, LoRA rank or target modules."
-        )
-    return tensors

@@ -19,9 +19,10 @@ import re
 from pathlib import Path
 
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from . import smollm2, tiny
 
@@ -117,7 +118,8 @@ def _is_local(name: str) -> bool:
         # A hub id without an owner that looks so much like a name of ours is a slip of the pen; asking the hub
         # would cost a minute of retries where there is no network.
         raise ModelNotFoundError(
-            f"There is no model {name!r}.{did_you_mean(name.lower(), BUILT_IN)} A model on the hub is named 'owner/name', a local one by its folder."
+            f"There is no model {name!r}.{did_you_mean(name.lower(), BUILT_IN)} "
+            "A model on the hub is named 'owner/name', a local one by its folder."
         )
     if not HUB_ID.fullmatch(name):
         raise ModelNotFoundError(

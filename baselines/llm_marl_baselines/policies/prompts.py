@@ -1,8 +1,8 @@
 """From chat messages to prompt tokens, and from sampled tokens to the text that the environment gets.
 
-A tokenizer with a chat template renders the messages with it, ready for the assistant's turn. One without (a base model,
-``tiny``) gets plain text: the messages' contents, a blank line between them, and one line break at the end; no roles are
-written. Nothing is ever cut out of the middle of a message.
+A tokenizer with a chat template renders the messages with it, ready for the assistant's turn. One without (a base
+model, ``tiny``) gets plain text: the messages' contents, a blank line between them, and one line break at the end; no
+roles are written. Nothing is ever cut out of the middle of a message.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jinja2
+from transformers import PreTrainedTokenizerBase
+
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
-from transformers import PreTrainedTokenizerBase
 
 from .base import Message
 
@@ -70,8 +71,8 @@ class PromptEncoder:
         what = f"The prompt of agent {agent!r} has {tokens} tokens, more than the limit of {self.limit}"
         if self.overflow == "drop_oldest_turns":
             return ConfigError(
-                f"{what}, and still {left} with the oldest turns dropped. Raise max_prompt_tokens (as far as the model's "
-                "context allows), or shorten the environment's prompts."
+                f"{what}, and still {left} with the oldest turns dropped. Raise max_prompt_tokens (as far as the "
+                "model's context allows), or shorten the environment's prompts."
             )
         return ConfigError(
             f"{what}. Raise max_prompt_tokens (as far as the model's context allows), shorten the environment's "
@@ -111,8 +112,8 @@ class PromptEncoder:
     def decode(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[str, str]:
         """The sampled tokens as ``(text, raw_text)``; see :class:`Response`.
 
-        ``text`` is what follows the last ``</think>``. Where thinking began, in the response or at the end of the prompt,
-        and did not end, there is no answer yet: it is empty.
+        ``text`` is what follows the last ``</think>``. Where thinking began, in the response or at the end of the
+        prompt, and did not end, there is no answer yet: it is empty.
         """
         raw = self._decode(token_ids)
         close = self.tokenizer.get_vocab().get(THINK_CLOSE)

@@ -11,8 +11,9 @@ the batch, nor on the device (up to rounding in the logits).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from .base import Sampling
 
-NUCLEUS_GUESS = 256  # top-p first looks among so many tokens, and sorts the whole vocabulary only if they do not suffice
+NUCLEUS_GUESS = 256  # top-p first looks among so many tokens; only if they do not suffice is all the vocabulary sorted
 SHRINK_AT = 0.75  # a batch is compacted when at most this share of its rows is still being written
 
 
@@ -52,23 +53,33 @@ def generate(
     eos_ids: Sequence[int],
     pad_id: int,
     token_budget: int,
+    call: Callable[..., Any] | None = None,
 ) -> list[Sampled]:
     """Sample all rows.
 
     Args:
-        model: a causal language model in eval mode, with the right adapter switched on.
+        model: a causal language model in eval mode.
         prompts: token ids of the distinct prompts.
         rows: one entry for each response; temperature 0 means greedy.
         eos_ids: any of these ends a response.
         pad_id: fills up shorter prompts; never attended to, so any valid id will do.
         token_budget: most tokens (prompt and response) of a batch; one row alone may exceed it.
+        call: runs the model, ``call(which, **inputs)``, where ``which`` holds the index of the prompt of each row of
+            the inputs; so rows of one batch can be computed with adapters of their own. None: ``model(**inputs)``.
 
     Returns:
         One result for each row. Greedy choices are certain: their log-probabilities are 0.
     """
+    if call is None:
+
+        def call(which: list[int], **inputs: Any) -> Any:
+            return model(**inputs)
+
     results: list[Sampled | None] = [None] * len(rows)
     for batch in batches(prompts, rows, token_budget):
-        for index, sampled in zip(batch, _generate_batch(model, prompts, rows, batch, eos_ids, pad_id), strict=True):
+        for index, sampled in zip(
+            batch, _generate_batch(model, call, prompts, rows, batch, eos_ids, pad_id), strict=True
+        ):
             results[index] = sampled
     return [sampled for sampled in results if sampled is not None]
 
@@ -92,6 +103,7 @@ def batches(prompts: Sequence[Sequence[int]], rows: Sequence[Row], token_budget:
 
 def _generate_batch(
     model: PreTrainedModel,
+    call: Callable[..., Any],
     prompts: Sequence[Sequence[int]],
     rows: Sequence[Row],
     batch: list[int],
@@ -111,7 +123,15 @@ def _generate_batch(
     positions = (columns[None, :width] - (width - lengths[:, None])).clamp(min=0)
 
     cache = _roomy_cache(model, width + new)
-    logits = _forward(model, ids.to(device), mask[:, :width], positions, cache)  # (D, V)
+    # transformers renamed the argument; what a model calls it is a fact of its signature.
+    cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+
+    def forward(which: list[int], ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Logits (R, V) of the token that follows the last of ``ids`` (R, t). The cache grows by t."""
+        fixed = {"use_cache": True, "logits_to_keep": 1, cache_name: cache}
+        return call(which, input_ids=ids, attention_mask=mask, position_ids=positions, **fixed).logits[:, -1]
+
+    logits = forward(distinct, ids.to(device), mask[:, :width], positions)  # (D, V)
     source = torch.tensor([distinct.index(rows[r].prompt) for r in batch], device=device)  # (R,)
     cache.batch_select_indices(source)
     logits, mask, lengths = logits[source], mask[source], lengths[source]
@@ -126,6 +146,7 @@ def _generate_batch(
     finished = torch.zeros(len(batch), dtype=torch.bool, device=device)
 
     here = torch.arange(len(batch), device=device)  # rows of the batch that are still computed
+    which = [rows[r].prompt for r in batch]  # their prompts
     writing = torch.ones(len(batch), dtype=torch.bool, device=device)  # of those, the ones that are not done
     for t in range(new):
         chosen, chosen_logprobs = sampler.sample(logits, uniforms[here, t], here)
@@ -142,8 +163,9 @@ def _generate_batch(
             keep = writing.nonzero()[:, 0]
             cache.batch_select_indices(keep)
             here, writing, chosen = here[keep], writing[keep], chosen[keep]
+            which = [rows[batch[r]].prompt for r in here.tolist()]
         reached = lengths[here, None] + t  # the position of the token just chosen
-        logits = _forward(model, chosen[:, None], mask[here, : width + t + 1], reached, cache)
+        logits = forward(which, chosen[:, None], mask[here, : width + t + 1], reached)
     lists = zip(tokens.cpu().numpy(), logprobs.cpu().numpy(), count.tolist(), finished.tolist(), strict=True)
     return [Sampled(ids[:n].copy(), values[:n].copy(), done) for ids, values, n, done in lists]
 
@@ -151,7 +173,7 @@ def _generate_batch(
 class RoomyLayer(DynamicLayer):
     """Keys and values of one layer, with room for what is still to come.
 
-    The layer of transformers joins old and new by copying all of it at every token, a quarter of the time of a small model.
+    The layer of transformers joins old and new by copying all of it at every token.
 
     Args:
         room: most positions.
@@ -165,9 +187,8 @@ class RoomyLayer(DynamicLayer):
         """Append (R, heads, t, size); returns all keys and values so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-            self._all_keys, self._all_values = (
-                states.new_empty(*states.shape[:2], self._room, states.shape[3]) for states in (key_states, value_states)
-            )
+            self._all_keys = key_states.new_empty(*key_states.shape[:2], self._room, key_states.shape[3])
+            self._all_values = value_states.new_empty(*value_states.shape[:2], self._room, value_states.shape[3])
         start = self.get_seq_length()
         end = start + key_states.shape[2]
         self._all_keys[:, :, start:end] = key_states
@@ -190,18 +211,6 @@ def _roomy_cache(model: PreTrainedModel, room: int) -> DynamicCache:
     cache = DynamicCache(config=model.config)
     cache.layers = [RoomyLayer(room) if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
-
-
-def _forward(
-    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
-) -> torch.Tensor:
-    """Logits (R, V) of the token that follows the last of ``ids`` (R, t). The cache grows by t."""
-    # transformers renamed the argument; what a model calls it is a fact of its signature.
-    name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-    output = model(
-        input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1, **{name: cache}
-    )
-    return output.logits[:, -1]
 
 
 def _uniforms(seed: int, count: int) -> torch.Tensor:

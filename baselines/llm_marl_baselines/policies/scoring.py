@@ -3,12 +3,12 @@
 Two layouts of the same computation:
 
 - *plain*: one row for each response, its prompt in front of it;
-- *packed*: one row for each distinct prompt, followed by its responses one after another. A mask (4-D) lets a response see the prompt and
-  itself only, and its positions count on from the prompt. The prompt is computed once, forward and backward, and its
-  gradient is the sum over its responses.
+- *packed*: one row for each distinct prompt, followed by its responses one after another. A mask (4-D) lets a
+  response see the prompt and itself only, and its positions count on from the prompt. The prompt is computed once,
+  forward and backward, and its gradient is the sum over its responses.
 
-The last token of a response is predicted and predicts nothing, so it is not fed. Prompts are padded on the left and responses
-on the right: they meet in the same column of every row, and the logits wanted are those of the last columns.
+The last token of a response is predicted and predicts nothing, so it is not fed. Prompts are padded on the left and
+responses on the right: they meet in the same column of every row, and the logits wanted are those of the last columns.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from llm_marl_envs.errors import ConfigError
 from transformers import PreTrainedModel
+
+from llm_marl_envs.errors import ConfigError
 
 from .base import Scored
 
@@ -79,7 +80,7 @@ def score(
         if len(response) == 0:
             raise ConfigError(f"Response {index} has no tokens: it was not sampled by a language model.")
     with use() as model:
-        columns = max(1, logit_budget // model.get_output_embeddings().weight.shape[0])
+        columns = max(1, logit_budget // model.config.get_text_config().vocab_size)
         packs = make_packs(model, prompts, responses, token_budget, columns, packed)
     for batch in micro_batches(packs, token_budget, columns):
         with use() as model, torch.set_grad_enabled(grad):
@@ -238,16 +239,15 @@ def supports_packing(model: PreTrainedModel) -> bool:
         return False
     if getattr(config, "alibi", False) or config.model_type in POSITIONS_FROM_MASK:
         return False
-    size = model.get_input_embeddings().weight.shape[0]
+    size = config.vocab_size
     tokens = [(7 * i + 3) % size for i in range(14)]
     prompt, first, second = tuple(tokens[:4]), tokens[4:9], tokens[9:14]
     fed = len(first) + len(second) - 2
     with torch.no_grad():
         together = _score_packs(model, [Pack(prompt, (0, 1), fed)], [first, second], 1.0, 0).logprobs[1]
         alone = _score_packs(model, [Pack(prompt, (0,), len(second) - 1)], [second], 1.0, 0).logprobs[0]
-        leaked = _score_packs(
-            model, [Pack((*prompt, *first[:-1]), (0,), len(second) - 1)], [second], 1.0, 0
-        ).logprobs[0]
+        after_first = Pack((*prompt, *first[:-1]), (0,), len(second) - 1)
+        leaked = _score_packs(model, [after_first], [second], 1.0, 0).logprobs[0]
     return bool((together - alone).abs().max() <= 0.05 * (leaked - alone).abs().max())
 
 
@@ -302,7 +302,7 @@ def token_logprobs(
         temperature: above 0.
 
     Returns:
-        Log-probabilities (N,), differentiable once, and the rows' entropies (N,), detached. float32, or float64 for such
-        logits.
+        Log-probabilities (N,), differentiable once, and the rows' entropies (N,), detached. float32, or float64 for
+        float64 logits.
     """
     return _TokenLogprobs.apply(logits, source, target, temperature)

