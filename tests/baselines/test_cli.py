@@ -412,3 +412,28 @@ def test_threads_of_the_trainer_do_not_leak_signal_handlers(finished):
 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert trainer is sys.modules["llm_marl_baselines.trainer"]
+
+
+def test_joint_reward_joins_individual_rewards(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = [*SHORT, "--env_args.reward_mode", "individual", "--seed", "5", "--eval-every", "-1"]
+    assert cli.main([*args, "--algorithm.joint_reward", "sum"]) == 0
+    fails(capsys, [*args[:-1], "-1", "--output", "other"], "agents' rewards differ", "algorithm.joint_reward")
+
+
+def test_prompts_that_are_too_long(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fails(capsys, [*SHORT, "--prompts.max_tokens", "5"], "agent_1", "limit of 5", "--prompts.max_tokens")
+
+
+def test_the_bar_on_a_terminal(monkeypatch, capsys):
+    from llm_marl_baselines.runlog import Progress
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    progress = Progress(10, 4)
+    progress.step({"score": 0.5, "tokens/s": 1234.0}, 0.1)
+    progress.say("a word in between")
+    task = progress._bar.tasks[0]
+    assert (task.completed, task.total) == (5, 10)
+    assert "score 0.500" in task.description and "1,234" in task.description
+    progress.close()

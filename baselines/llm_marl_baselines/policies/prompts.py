@@ -71,12 +71,13 @@ class PromptEncoder:
         what = f"The prompt of agent {agent!r} has {tokens} tokens, more than the limit of {self.limit}"
         if self.overflow == "drop_oldest_turns":
             return ConfigError(
-                f"{what}, and still {left} with the oldest turns dropped. Raise max_prompt_tokens (as far as the "
-                "model's context allows), or shorten the environment's prompts."
+                f"{what}, and still {left} with the oldest turns dropped. Raise max_prompt_tokens (on the command "
+                "line --prompts.max_tokens; as far as the model's context allows), or shorten the environment's prompts."
             )
         return ConfigError(
-            f"{what}. Raise max_prompt_tokens (as far as the model's context allows), shorten the environment's "
-            "prompts, or, in an episode of several turns, set overflow='drop_oldest_turns'."
+            f"{what}. Raise max_prompt_tokens (on the command line --prompts.max_tokens; as far as the model's "
+            "context allows), shorten the environment's prompts, or, in an episode of several turns, set "
+            "overflow='drop_oldest_turns' (--prompts.overflow)."
         )
 
     def text(self, messages: Sequence[Message], agent: str) -> str:
