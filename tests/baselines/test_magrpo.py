@@ -27,7 +27,7 @@ def policies(sharing="isolated", dtype="float64", **kwargs):
     generator = torch.Generator().manual_seed(5)
     for learner in dict.fromkeys(made.learner_of(a) for a in AGENTS):
         for p in made.parameters(learner):
-            p.data.add_(0.05 * torch.randn(p.shape, generator=generator, dtype=p.dtype))
+            p.data.add_(0.01 * torch.randn(p.shape, generator=generator, dtype=p.dtype))
     return made
 
 
@@ -122,7 +122,9 @@ def by_hand(batch: Batch, b: int, config) -> float:
     depth = batch.turn[node]
     joint = 1 if config.pairing == "aligned" else 2
     weight = (
-        1 / config.group_size if config.shape == "chains" else config.group_size ** -(joint * depth) / config.group_size
+        1 / config.group_size
+        if config.shape == "chains"
+        else float(config.group_size) ** -(joint * int(depth)) / config.group_size
     )
     return weight * advantage
 
