@@ -8,7 +8,6 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 from llm_marl_baselines.algorithms.magrpo import MAGRPO
 from llm_marl_baselines.errors import EpisodeError, NonFiniteError, ReplayError
-from llm_marl_baselines.errors import ReplayError
 from llm_marl_baselines.plan import Plan, Start
 from llm_marl_baselines.policies.base import Response
 from llm_marl_baselines.rollout import collect

@@ -72,7 +72,7 @@ class PromptEncoder:
         if self.overflow == "drop_oldest_turns":
             return ConfigError(
                 f"{what}, and still {left} with the oldest turns dropped. Raise max_prompt_tokens (on the command "
-                "line --prompts.max_tokens; as far as the model's context allows), or shorten the environment's prompts."
+                "line --prompts.max_tokens; as far as the model's context allows), or shorten the prompts."
             )
         return ConfigError(
             f"{what}. Raise max_prompt_tokens (on the command line --prompts.max_tokens; as far as the model's "
