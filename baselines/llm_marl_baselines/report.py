@@ -12,6 +12,7 @@ import numpy as np
 from llm_marl_envs.errors import ConfigError
 
 Record = Mapping[str, Any]
+_NOT_COMPARED = ("seed", "output", "threads", "device")
 
 
 def read_metrics(run: Path) -> list[Record]:
@@ -124,14 +125,14 @@ def write_plot(runs: Sequence[Path], path: Path) -> Path:
 
 
 def _by_setting(runs: Sequence[Path]) -> dict[str, list[Path]]:
-    """Runs whose settings agree in all but seed and output, under one label each."""
+    """Runs whose settings agree in all but seed, output and what belongs to the machine, under one label each."""
     from .run import read_config
 
     groups: dict[str, list[Path]] = {}
     labels: dict[str, str] = {}
     for run in runs:
         config = read_config(run)
-        key = json.dumps({k: v for k, v in config.items() if k not in ("seed", "output")}, sort_keys=True)
+        key = json.dumps({k: v for k, v in config.items() if k not in _NOT_COMPARED}, sort_keys=True)
         groups.setdefault(key, []).append(run)
         labels[key] = f"{config['name']}, {config['env']}, {config['model']}"
     names = list(labels.values())

@@ -362,7 +362,7 @@ def test_plots_tell_runs_with_other_settings_apart(finished, tmp_path):
 
     for folder, extra in (("x/run", "--optim.lr=0.1"), ("y/run", "--optim.lr=0.2"), ("z", "--seed=1")):
         assert cli.main([*SHORT[:-1], folder, extra, "--eval-every", "-1", "--steps", "1"]) == 0
-    assert cli.main([*SHORT[:-1], "w", "--seed", "2", "--eval-every", "-1", "--steps", "1"]) == 0
+    assert cli.main([*SHORT[:-1], "w", "--seed", "2", "--threads", "2", "--eval-every", "-1", "--steps", "1"]) == 0
     groups = _by_setting([Path(p) for p in ("x/run", "y/run", "z", "w")])
     assert sorted(sorted(map(str, runs)) for runs in groups.values()) == [["w", "z"], ["x/run"], ["y/run"]]
 
