@@ -83,11 +83,6 @@ class Batch:
         """(K,) the step before each step; -1 for first steps."""
         return self.parent_step[self.step_node]
 
-    @property
-    def step_turn(self) -> np.ndarray:
-        """(K,) turns played before each step."""
-        return self.turn[self.step_node]
-
     def tokens(self, pad_id: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All responses padded on the right: token ids (B, T) int64, mask (B, T) bool, log-probs (B, T) float32."""
         width = max((len(r.token_ids) for r in self.responses), default=0)

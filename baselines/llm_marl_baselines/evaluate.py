@@ -25,6 +25,11 @@ class Interval:
     low: float
     high: float
 
+    @classmethod
+    def of(cls, summary: Mapping[str, Any]) -> Interval:
+        """The score's interval in what :meth:`Evaluation.summary` gives, and so in a line of metrics.jsonl."""
+        return cls(summary["score"], summary["score_low"], summary["score_high"])
+
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from llm_marl_envs.errors import ConfigError
 
+from .evaluate import Interval
+
 Record = Mapping[str, Any]
 _NOT_COMPARED = ("seed", "output", "threads", "device")
 
@@ -51,7 +53,7 @@ def summarize(run: Path) -> str:
     lines = [f"\nHeld-out score (mean, 95 % bootstrap interval over rows), step {before} -> step {after}:"]
     for phase, title in (("eval", "sampled"), ("eval_greedy", "greedy")):
         old, new = evaluations[phase, before], evaluations[phase, after]
-        line = f"  {title:8} {_interval(old)}  ->  {_interval(new)}"
+        line = f"  {title:8} {Interval.of(old)}  ->  {Interval.of(new)}"
         if "percent" in new:
             line += f"   {old['percent']:.1f} % -> {new['percent']:.1f} % of the maximum"
         lines.append(line)
@@ -81,10 +83,6 @@ def render_transcript(sample: Record) -> str:
             terms = ", ".join(f"{name} {value:.2f}" for name, value in turn["terms"].items())
             parts.append(f"[score] {turn['score']:.2f} ({terms})")
     return "\n".join(parts)
-
-
-def _interval(record: Record) -> str:
-    return f"{record['score']:.3f} [{record['score_low']:.3f}, {record['score_high']:.3f}]"
 
 
 def _number(record: Record, name: str) -> str:

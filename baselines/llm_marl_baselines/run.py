@@ -102,16 +102,12 @@ def build(settings: Settings, run: Path) -> Trainer:
         raise ConfigError("This release trains in one process, and WORLD_SIZE says that there are several.")
     make_env = env_factory(config.env, config.env_args)
     make_eval_env = eval_env_factory(config)
-    algorithm = make_algorithm(settings)
+    algorithm: Algorithm = ALGORITHMS.resolve(settings.name)(settings.algorithm)
     env = make_env()
     check_spaces(env)
     check_size(algorithm.plan, env, config.rows_per_step)
     policy = build_policy(config, env)
     return Trainer(config, algorithm, policy, make_env, make_eval_env, run, _flat(settings.as_dict()))
-
-
-def make_algorithm(settings: Settings) -> Algorithm:
-    return ALGORITHMS.resolve(settings.name)(settings.algorithm)
 
 
 def restore(run: Path, episodes: int | None = None) -> tuple[Trainer, int]:

@@ -23,7 +23,7 @@ from .algorithms import Algorithm
 from .batch import Batch
 from .config import TrainConfig
 from .errors import Interrupted, NonFiniteError
-from .evaluate import Evaluation, episode_steps, evaluate, step_terms, transcript
+from .evaluate import Evaluation, Interval, episode_steps, evaluate, step_terms, transcript
 from .optim import Optimizers
 from .plan import Start
 from .policies.base import TrainablePolicy
@@ -208,8 +208,7 @@ class Trainer:
             for i, episode in enumerate(found.transcripts[:: found.scores.shape[1]]):
                 log.write("samples.jsonl", {"step": step, "phase": phase, "row": i, **episode})
             if phase == "eval":
-                interval = f"{summary['score']:.3f} [{summary['score_low']:.3f}, {summary['score_high']:.3f}]"
-                progress.say(f"held-out score at step {step}: {interval}")
+                progress.say(f"held-out score at step {step}: {Interval.of(summary)}")
 
 
 def num_rows(env: ParallelEnv) -> int | None:

@@ -2,14 +2,13 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from forked import output, run_cli
 
-from llm_marl_baselines import cli, trainer
+from llm_marl_baselines import cli
 from llm_marl_baselines.policies.hf import HFPolicies
 from llm_marl_baselines.runlog import RunLog
 
@@ -407,11 +406,13 @@ def test_tracker_values_reach_the_tracker(tmp_path):
     assert events.Scalars("train/score")[0].value == 0.5
 
 
-def test_threads_of_the_trainer_do_not_leak_signal_handlers(finished):
+def test_a_run_leaves_the_signal_handlers_as_they_were(tmp_path, monkeypatch):
     import signal
 
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert trainer is sys.modules["llm_marl_baselines.trainer"]
+    monkeypatch.chdir(tmp_path)
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert cli.main(SHORT) == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_joint_reward_joins_individual_rewards(capsys, tmp_path, monkeypatch):
