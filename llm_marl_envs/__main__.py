@@ -3,6 +3,7 @@
 list                 the registered ids
 show ID [--seed N]   what the agents see first, on the row that the seed picks
 check ID             check_env, and what to mend
+check-data ID        coding tasks: run every reference solution against its tests
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from .text import join
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 for an environment that fails its check, 2 for bad input."""
+    """Run a command.
+
+    Returns:
+        the exit code: 0; 1 for an environment or a data set that fails its check; 2 for bad input.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m llm_marl_envs", description="Text environments for teams of models."
     )
@@ -32,7 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     show.add_argument("--seed", type=_seed, default=0, help="picks the data row (default 0)")
     check = commands.add_parser("check", help="check an environment and say what to mend")
     check.add_argument("--lenient", action="store_true", help="demand PettingZoo's rules only; print the rest as notes")
-    for command in (show, check):
+    check_data = commands.add_parser(
+        "check-data",
+        help="run every reference solution of a coding task against its tests",
+        description="Exits with 1 if a reference solution falls short of full marks.",
+    )
+    check_data.add_argument("--data", help="a file or hub id, as the environment's own argument")
+    for command in (show, check, check_data):
         command.add_argument("id", metavar="ID", help="a registered id, or package.module:id")
         command.add_argument(
             "--arg", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the environment; repeatable"
@@ -53,7 +64,10 @@ def _run(args: argparse.Namespace) -> int:
         for env_id in registered():
             print(f"{env_id:24} {ENVIRONMENTS[env_id]}")
         return 0
-    env = make(args.id, **dict(_keyword(pair) for pair in args.arg))
+    keywords = dict(_keyword(pair) for pair in args.arg)
+    if args.command == "check-data":
+        return _check_data(args.id, keywords if args.data is None else {"data": args.data, **keywords})
+    env = make(args.id, **keywords)
     if args.command == "show":
         observations, _ = env.reset(seed=args.seed)
         print(f"{args.id}, seed {args.seed}; agents: {', '.join(env.possible_agents)}\n")
@@ -64,6 +78,22 @@ def _run(args: argparse.Namespace) -> int:
     for note in notes:
         print(f"note: {note}")
     return 0
+
+
+def _check_data(env_id: str, keywords: dict[str, Any]) -> int:
+    from .coding.checking import check_dataset
+    from .coding.tasks import CodingTask
+
+    try:
+        env = make(env_id, **{"split": "train", **keywords})  # all of HumanEval, not only what the paper trains on
+    except ConfigError:
+        env = make(env_id, **keywords)  # an environment without splits: let its kind be named below
+    task = getattr(env, "task", None)
+    if not isinstance(task, CodingTask):
+        raise ConfigError(f"{env_id} is no coding task: it has no reference solutions to run.")
+    report = check_dataset(task, env.rows)
+    print("\n".join(report.lines()))
+    return 1 if report.failed else 0
 
 
 def _seed(text: str) -> int:

@@ -3,6 +3,7 @@
 ``load_rows("package:tldr", split="train[:16]")``   a file that ships with this package
 ``load_rows("posts.csv", fields={"prompt": "body"})``   a local .jsonl, .json, .csv or .parquet file
 ``load_rows("trl-lib/tldr", split="train[:1000]")``   a hub id or a local folder, through ``datasets`` (extra ``hub``)
+``load_rows("google-research-datasets/mbpp:sanitized")``   the same, with one of its configurations
 
 A split is a name with an optional slice in Python's notation: ``train``, ``train[:1000]``, ``test[16:]``,
 ``[-8:]`` (of the split ``train``). Rows of a local file, or given as mappings, may have a field ``split``; a row
@@ -26,6 +27,7 @@ from .tables import did_you_mean, import_module
 PACKAGED = "package:"
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 _SPLIT = re.compile(r"(?P<name>[\w.\-]*)(?:\[(?P<start>-?\d+)?:(?P<stop>-?\d+)?\])?")
+_CONFIGURED = re.compile(r"(?P<name>.+):(?P<config>[\w.\-]+)")
 Place = tuple[str, Any]  # where a row stands, for messages; and the row
 _INSTALL_HUB = "pip install 'llm-marl-envs[hub]'"
 
@@ -234,8 +236,10 @@ def _read_jsonl(where: str, text: str) -> list[Place]:
 
 def _read_hub(where: str, split: str) -> Sequence[Place]:
     datasets = import_module("datasets", install=_INSTALL_HUB)
+    named = None if Path(where).exists() else _CONFIGURED.fullmatch(where)
+    names = (named["name"], named["config"]) if named else (where,)
     try:
-        rows = datasets.load_dataset(where, split=split)
+        rows = datasets.load_dataset(*names, split=split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise DataError(
             f"{where!r} could not be loaded ({type(error).__name__}: {error}). It is neither a packaged file "

@@ -44,6 +44,7 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         history: ``"none"`` shows an agent what is new, for agents that remember; ``"full"`` renders its own
             transcript into every observation, for agents that do not.
         feedback: a mode of ``llm_marl_envs.feedback``, ``"package.module:function"``, or a function.
+        feedback_kwargs: for a mode that is made with arguments, such as ``{"propose": ...}`` of ``"expert"``.
         share_responses: whether each agent also sees the others' last responses.
         max_text_length: the longest action and observation in characters. It is a safety bound, not a budget.
         score: replaces the task's own score: ``(row, responses) -> Score`` or ``"package.module:function"``.
@@ -70,6 +71,7 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         turn_reward: Literal["offset", "sum", "last"] = "offset",
         history: Literal["none", "full"] = "none",
         feedback: str | feedback_modes.Feedback = "revise",
+        feedback_kwargs: Mapping[str, Any] | None = None,
         share_responses: bool = False,
         max_text_length: int = MAX_TEXT_LENGTH,
         score: str | ScoreFunction | None = None,
@@ -93,7 +95,7 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         self.max_text_length = max_text_length
         self.render_mode = render_mode
         self.weights = _checked_weights(weights, task, custom_score=score is not None)
-        self._feedback: feedback_modes.Feedback = _function("feedback", feedback_modes.MODES.resolve(feedback))
+        self._feedback = feedback_modes.resolve(feedback, feedback_kwargs)
         self._custom_score: ScoreFunction | None = None
         if score is not None:
             self._custom_score = _function("score", load_object(score) if isinstance(score, str) else score)

@@ -38,3 +38,11 @@ class MissingDependencyError(LlmMarlError, ImportError):
 
 class CheckFailedError(LlmMarlError, AssertionError):
     """``check_env`` found an environment that breaks the contract. The message says what to mend."""
+
+
+class SandboxUnavailable(LlmMarlError, RuntimeError):  # noqa: N818  (the name in the docs; it says what is the case)
+    """Model-written code cannot be isolated here. The message names the step that fails and the remedies."""
+
+
+class SandboxError(LlmMarlError, RuntimeError):
+    """A fault of the sandbox or of the machine, not of the program: nothing was scored."""

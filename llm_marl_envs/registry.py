@@ -115,6 +115,9 @@ def _unknown(env_id: str) -> UnknownNameError:
 
 
 for _env_id, _entry_point in {
+    "coding/coop-humaneval-v0": "llm_marl_envs.coding.coop_humaneval:parallel_env",
+    "coding/humaneval-v0": "llm_marl_envs.coding.humaneval:parallel_env",
+    "coding/mbpp-v0": "llm_marl_envs.coding.mbpp:parallel_env",
     "probe/own-word-v0": "llm_marl_envs.probes:own_word",
     "probe/same-word-v0": "llm_marl_envs.probes:same_word",
     "probe/two-turn-v0": "llm_marl_envs.probes:two_turn",

@@ -23,6 +23,8 @@ class Score:
         details: measured facts behind the terms (counts, ratios, messages); shown in infos, never summed.
         solved: True if nothing is left to gain, which ends an episode early.
         limits: the largest value of each term; the environment fills it in from ``Task.max_terms``.
+        remarks: what a task can say beyond its terms: feedback mode -> lines, which the mode puts after its own. They
+            are shown to agents: no hidden tests, no references.
     """
 
     total: float
@@ -31,6 +33,7 @@ class Score:
     details: Mapping[str, Any] = field(default_factory=dict)
     solved: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
+    remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         numbers = {"total": self.total, **self.terms, **(self.per_agent or {})}

@@ -1,7 +1,8 @@
 """``diagnosis``: which terms of the last score fall short of their maximum, the worst first.
 
 The maximum of each term is what the task states (``Task.max_terms``, passed on as ``score.limits``). A term without a
-stated maximum is reported as its value alone.
+stated maximum is reported as its value alone. What the task adds (``Score.remarks``) follows: for code, the state of
+each part, the tests that failed as far as they are visible, and whether the helper is used.
 """
 
 from __future__ import annotations
@@ -26,4 +27,6 @@ def diagnosis(row: Mapping[str, Any], transcript: Transcript, score: Score, agen
     if full:
         lines.append(f"At the maximum: {', '.join(full)}")
     lines += [f"- {name}: {score.terms[name]:.2f}" for name in other]
+    if said := score.remarks.get("diagnosis"):
+        lines += ["What was found:", *said]
     return "\n".join([*lines, REQUEST])

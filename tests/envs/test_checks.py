@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from coding_rows import keywords
 from gymnasium.spaces import Discrete, Text
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
@@ -22,7 +23,7 @@ from llm_marl_envs.errors import CheckFailedError
 
 @pytest.mark.parametrize("env_id", registered())
 def test_every_registered_environment_passes(env_id):
-    assert check_env(make(env_id)) == []
+    assert check_env(make(env_id, **keywords(env_id))) == []
 
 
 @pytest.mark.parametrize("env_id", [i for i in registered() if i.startswith("writing/")])

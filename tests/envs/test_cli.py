@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import toys
+from coding_rows import arguments as data_arguments
 
 from llm_marl_envs import __version__, make, register, registered
 from llm_marl_envs.__main__ import main
@@ -39,8 +40,8 @@ def test_show_passes_arguments_on(capsys):
 
 
 @pytest.mark.parametrize("env_id", registered())
-def test_check_says_that_it_passed(env_id, capsys):
-    assert main(["check", env_id]) == 0
+def test_check_says_that_it_passed(env_id, capsys, tmp_path):
+    assert main(["check", env_id, *data_arguments(env_id, tmp_path)]) == 0
     assert capsys.readouterr().out == f"{env_id}: passed\n"
 
 

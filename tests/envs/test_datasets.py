@@ -98,9 +98,10 @@ class FakeHub(types.ModuleType):
             type(self).read += 1
             return super().__getitem__(index)
 
-    def load_dataset(self, name, split):
+    def load_dataset(self, name, *config, split):
         if name == "no/such":
             raise ConnectionError("no network")
+        name = " ".join((name, *config))
         return self.Rows({"prompt": f"{name} {split} {i}", "completion": "c"} for i in range(10_000))
 
 
@@ -114,6 +115,26 @@ def test_a_hub_set_reads_no_more_than_the_slice(monkeypatch):
         load_rows("trl-lib/tldr", split="train[7:9]", required=("body",))
     with pytest.raises(DataError, match=r"'no/such' could not be loaded \(ConnectionError: no network\).*package:tldr"):
         load_rows("no/such")
+
+
+def test_a_configuration_of_a_hub_set_stands_behind_a_colon(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "datasets", FakeHub("datasets"))
+    (row,) = load_rows("google-research-datasets/mbpp:sanitized", split="validation[5:6]")
+    assert row["prompt"] == "google-research-datasets/mbpp sanitized validation 5"
+    with pytest.raises(DataError, match="'no/such:part' could not be loaded"):
+        load_rows("no/such:part")
+    (folder := tmp_path / "a:b").mkdir()  # a folder of that name is taken as it is
+    assert load_rows(folder, split="[:1]")[0]["prompt"] == f"{folder} train 0"
+
+
+def test_a_configuration_of_a_local_folder(tmp_path, tmp_path_factory, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"prompt": name}), encoding="utf-8")
+    configs = "".join(f"- config_name: {n}\n  data_files: {n}.jsonl\n" for n in ("one", "two"))
+    (tmp_path / "README.md").write_text(f"---\nconfigs:\n{configs}---\n", encoding="utf-8")
+    assert [row["prompt"] for row in load_rows(f"{tmp_path}:two")] == ["two"]
 
 
 def test_without_datasets_the_error_gives_the_command(monkeypatch):

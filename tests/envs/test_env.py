@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 import toys
+from coding_rows import keywords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pettingzoo import ParallelEnv
@@ -429,7 +430,7 @@ def test_the_same_seed_gives_the_same_row_on_any_copy():
 def test_the_same_seed_gives_the_same_episode_in_another_process(env_id):
     program = f"""
 import json, llm_marl_envs as m
-env = m.make({env_id!r})
+env = m.make({env_id!r}, **{keywords(env_id)!r})
 seen = []
 for seed in range(3):
     seen.append(env.reset(seed=seed))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from coding_rows import keywords
 from toys import EndlessTask, endless, play, toy
 
 from llm_marl_envs import Score, make, registered
@@ -11,6 +14,7 @@ from llm_marl_envs.feedback import MODES
 
 REQUEST = "Write your response again and make it better. Answer with the whole new response only."
 ACTION = {"left": "L", "right": "R"}
+ARGUMENTS = {"expert": {"feedback_kwargs": {"propose": "toys:advise"}}}
 EXPECTED = {
     "revise": REQUEST,
     "signals": f"Joint score of the last responses: 1.50\n- ell: 1.00\n- arr: 0.50\n{REQUEST}",
@@ -18,6 +22,7 @@ EXPECTED = {
         "Joint score of the last responses: 1.50\nShort of the maximum:\n- arr: 0.50 of 2.00\n"
         f"At the maximum: ell\n{REQUEST}"
     ),
+    "expert": f"An expert proposes this edit of your response:\nRRRR\n\n{REQUEST}",
 }
 
 
@@ -27,7 +32,7 @@ def test_each_mode_of_the_table_has_its_words_here():
 
 @pytest.mark.parametrize("mode, expected", EXPECTED.items())
 def test_the_words_of_each_mode(mode, expected):
-    env = toy(num_turns=2, feedback=mode)
+    env = toy(num_turns=2, feedback=mode, **ARGUMENTS.get(mode, {}))
     assert play(env, [ACTION])[1][0] == {"left": expected, "right": expected}
 
 
@@ -42,6 +47,20 @@ def test_diagnosis_names_the_worst_first_and_reports_what_has_no_maximum():
     assert told.splitlines()[1:-1] == [
         "Short of the maximum:", "- large: 1.00 of 5.00", "- small: 0.50 of 1.00", "- bonus: 0.25"
     ]  # fmt: skip
+
+
+def test_a_task_adds_its_remarks_to_a_mode():
+    class Remarking(EndlessTask):
+        def score(self, row, responses):
+            score = super().score(row, responses)
+            return replace(score, remarks={"diagnosis": ("one", "two"), "signals": ("- three: 3",)})
+
+    def last_lines(mode, count):
+        return play(toy(Remarking(), num_turns=2, feedback=mode), [ACTION])[1][0]["left"].splitlines()[-count:]
+
+    assert last_lines("diagnosis", 4) == ["What was found:", "one", "two", REQUEST]
+    assert last_lines("signals", 3) == ["- arr: 0.50", "- three: 3", REQUEST]
+    assert play(toy(Remarking(), num_turns=2), [ACTION])[1][0]["left"] == REQUEST
 
 
 def test_diagnosis_knows_weighted_maxima():
@@ -73,7 +92,8 @@ def test_wrong_modes_are_refused():
 @pytest.mark.parametrize("share", [False, True])
 def test_every_environment_plays_with_every_mode_for_several_turns(env_id, mode, share):
     turns = 2 if "two-turn" in env_id else 3
-    env = make(env_id, num_turns=turns, feedback=mode, share_responses=share)
+    given = {**keywords(env_id), **ARGUMENTS.get(mode, {})}
+    env = make(env_id, num_turns=turns, feedback=mode, share_responses=share, **given)
     observations, _ = env.reset(seed=1)
     played = 0
     while env.agents:

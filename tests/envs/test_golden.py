@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coding_rows import ALMOST, COOP_ROWS, MBPP_ROWS, SOLVED
 
 from llm_marl_envs import make, registered
 
@@ -47,8 +48,60 @@ METHOD = (
     "shows what long monitoring of faint stars can add to single spectra."
 )
 
+TRUNCATE = "def truncate_number(number):\n    return "
+INTEGER = "def aux(number):\n    return int(number)"
+DECODE = "def decode_cyclic(s: str):\n    "
+RING = "Here it is:\n```python\nfrom math import pi\n\n\ndef aux(radius):\n    return pi * radius ** 2\n```\n"
+
 #: For each id its plays: (keywords, options or seed of reset, joint actions by turn, in the order of the agents).
 PLAYS: dict[str, list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, ...]]]]] = {
+    "coding/coop-humaneval-v0": [
+        ({"data": COOP_ROWS}, {"options": {"id": "Own/0"}}, [tuple(SOLVED.values())]),
+        (
+            {"data": COOP_ROWS, "num_turns": 2, "feedback": "signals", "visible_tests": "all", "turn_reward": "sum"},
+            {"options": {"id": "Own/0"}},
+            [tuple(ALMOST.values()), ("", "")],
+        ),
+    ],
+    "coding/humaneval-v0": [
+        ({"split": "eval"}, {"options": {"id": "HumanEval/2"}}, [(INTEGER, f"{TRUNCATE}number - aux(number)")]),
+        (
+            {"split": "eval", "num_turns": 5, "feedback": "diagnosis", "reward_mode": "individual"},
+            {"options": {"id": "HumanEval/2"}},
+            [
+                ("I would round down.", f"{TRUNCATE}number - int(number"),
+                (INTEGER, f"{TRUNCATE}number - missing(number)"),
+                ("def aux(number):\n    return number % 1", f"{TRUNCATE}aux(number)"),
+                (INTEGER, "def truncate_number(number):\n    aux(number)\n    return number % 1.0"),
+                (INTEGER, f"{TRUNCATE}number - aux(number)"),
+            ],
+        ),
+        (
+            {"num_helpers": 2, "num_turns": 2, "feedback": "diagnosis", "visible_tests": 0, "history": "full"},
+            {"options": {"id": "HumanEval/38"}},
+            [
+                ("def aux_1(s):\n    return encode_cyclic(s)", "def aux_2(s)", f"{DECODE}return aux_1(aux_1(s))"),
+                (
+                    "def aux_1(s):\n    return encode_cyclic(s)",
+                    "def aux_2(s):\n    return encode_cyclic(s)",
+                    f"{DECODE}return aux_2(aux_1(s)) + ''",
+                ),
+            ],
+        ),
+    ],
+    "coding/mbpp-v0": [
+        (
+            {"data": MBPP_ROWS},
+            {"options": {"id": "2"}},
+            [(RING, "def ring_area(inner, outer=2):\n    return aux(outer) - aux(inner)")],
+        ),
+        (
+            {"data": MBPP_ROWS, "num_turns": 2, "feedback": "diagnosis", "visible_tests": "last:1"},
+            {"options": {"id": "3"}},
+            [("def aux(x):\n    return x", "def odd_digits(number):\n    return [int(d) for d in str(aux(number))]")]
+            * 2,
+        ),
+    ],
     "probe/own-word-v0": [
         ({}, {"seed": 0}, [("B", "D")]),
         ({"num_agents": 3, "reward_mode": "individual"}, {"seed": 1}, [("B", "A", "")]),
@@ -83,7 +136,8 @@ def record(env_id: str) -> str:
     for keywords, reset, turns in PLAYS[env_id]:
         env = make(env_id, **keywords)
         observations, infos = env.reset(**reset)
-        lines += ["", f"=== make({env_id!r}, **{keywords}), reset(**{reset})"]
+        named = {key: "..." if key == "data" else value for key, value in keywords.items()}
+        lines += ["", f"=== make({env_id!r}, **{named}), reset(**{reset})"]
         lines += [_shown("observation", observations), _shown("info", infos)]
         for number, texts in enumerate(turns, start=1):
             actions = dict(zip(env.agents, texts, strict=True))
@@ -132,6 +186,11 @@ def test_the_scripts_reach_every_term(env_id):
     env.reset(**reset)
     *_, infos = env.step(dict(zip(env.agents, turns[-1], strict=True)))
     assert all(value > 0 for value in infos[env.possible_agents[0]]["terms"].values()), infos
+
+
+@pytest.mark.parametrize("env_id", [env_id for env_id in PLAYS if env_id.startswith("coding/")])
+def test_the_scripts_of_coding_tasks_reach_the_maximum(env_id):
+    assert "score: 4.000000000, turn: 1, solved: 1" in path_of(env_id).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 
 import pettingzoo
 import pytest
+from coding_rows import keywords
 from pettingzoo import ParallelEnv
 from toys import toy
 
@@ -27,7 +28,7 @@ def clean_table(monkeypatch):
 
 @pytest.mark.parametrize("env_id", registered())
 def test_every_id_makes_a_parallel_environment(env_id):
-    env = make(env_id)
+    env = make(env_id, **keywords(env_id))
     assert isinstance(env, ParallelEnv) and isinstance(env, CollaborationEnv)
     assert env.metadata["id"] == env_id and env.metadata["name"] == env_id.rpartition("-v")[0]
     observations, _ = env.reset(seed=0)
@@ -39,6 +40,7 @@ def test_the_ids_are_sorted_and_versioned():
     assert ids == sorted(ids) and all(i.rpartition("-v")[2] == "0" for i in ids)
     assert {"probe/own-word-v0", "probe/same-word-v0", "probe/two-turn-v0"} < set(ids)
     assert {"writing/tldr-v0", "writing/arxiv-v0"} < set(ids)
+    assert {"coding/coop-humaneval-v0", "coding/humaneval-v0", "coding/mbpp-v0"} < set(ids)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_the_ids_are_sorted_and_versioned():
         ("probe/own-wrod-v0", "Did you mean 'probe/own-word-v0'"),
         ("probe/own-word", "needs its version: 'probe/own-word-v0'"),
         ("probe/own-word-v7", "this release has 'probe/own-word-v0'"),
-        ("nothing/like-it-v0", "Known: probe/own-word-v0, "),
+        ("nothing/like-it-v0", "Known: coding/coop-humaneval-v0, "),
         ("", "Unknown environment"),
         ("no_such_module:x/y-v0", "no module 'no_such_module'"),
         ("json:x/y-v0", "Unknown environment 'x/y-v0'"),
@@ -77,7 +79,7 @@ def test_an_unknown_keyword_is_helped_on(env_id):
     with pytest.raises(
         ConfigError, match="takes no keyword 'num_turn'. Did you mean 'num_turns'.*history.*render_mode"
     ):
-        make(env_id, num_turn=3)
+        make(env_id, num_turn=3, **keywords(env_id))
 
 
 def test_a_fault_inside_an_entry_point_is_not_taken_for_a_bad_keyword(clean_table):
@@ -133,10 +135,11 @@ def test_an_entry_point_that_does_not_exist_is_named(clean_table):
 @pytest.mark.skipif(ZOO < (1, 27), reason="PettingZoo has a registry from 1.27")
 @pytest.mark.parametrize("env_id", registered())
 def test_pettingzoo_makes_both_forms(env_id):
-    parallel = pettingzoo.make("parallel", env_id, render_mode="ansi")
+    given = keywords(env_id)
+    parallel = pettingzoo.make("parallel", env_id, render_mode="ansi", **given)
     assert isinstance(parallel.unwrapped, CollaborationEnv) and parallel.render_mode == "ansi"
-    assert parallel.reset(seed=0)[0] == make(env_id).reset(seed=0)[0]
-    aec = pettingzoo.make("aec", env_id)
+    assert parallel.reset(seed=0)[0] == make(env_id, **given).reset(seed=0)[0]
+    aec = pettingzoo.make("aec", env_id, **given)
     aec.reset(seed=0)
     assert aec.observe(aec.agent_selection) == parallel.reset(seed=0)[0][aec.agent_selection]
 

@@ -66,6 +66,11 @@ def shout(row: Mapping[str, Any], transcript: Any, score: Score, agent: str) -> 
     return f"{agent.upper()}! {len(transcript)} turns, {score.total:.1f}"
 
 
+def advise(question: str) -> str:
+    """An expert of a third party."""
+    return "RRRR"
+
+
 def picture(env: Any) -> Any:
     """All that an environment holds of an episode."""
     rng = env.np_random.bit_generator.state

@@ -1,0 +1,148 @@
+"""The trusted side: holds the tests, executes them, and calls the program in its process for every result.
+
+It runs data-set code, so that it has an isolation layer of its own. A test that does not end, because of what a program
+returned, ends this process: its processor time is limited for every check, and the worker is made anew.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import resource
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from types import CodeType
+from typing import Any, NamedTuple
+
+from . import zygote
+from .calling import Parser, Predicted, Run
+from .channel import Channel, ClosedError, pack
+from .codec import Encoder
+from .processes import InfrastructureError, Nursery
+from .seccomp import CHECKER, Filter
+from .splitting import Split, split
+from .tracking import Tracker
+
+MEMORY_BYTES = 1 << 30
+REQUEST_BYTES = 1 << 26
+KEPT_SUITES = 512
+AHEAD_BYTES = 1 << 15
+
+
+def main(
+    request_fd: int,
+    control_fd: int,
+    limits: dict[str, Any],
+    filtered: dict[str, Any] | None,
+    probe: dict[str, Any],
+) -> None:
+    """Serve until the trainer closes the connection.
+
+    Args:
+        request_fd, control_fd: sockets to the trainer and to the zygote.
+        limits: fields of ``Limits``.
+        filtered: arguments of :class:`Filter`; None for no filter, and no self-test.
+        probe: what the self-test has to know; see :mod:`.probing`.
+    """
+    zygote.preload()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout = sys.stderr = io.StringIO()
+    sys.set_int_max_str_digits(0)  # results are shown in messages; their size is limited already
+    requests = Channel(request_fd, REQUEST_BYTES)
+    nursery = Nursery(socket.socket(fileno=control_fd))
+    checker = Checker(nursery, limits)
+    if filtered is not None:
+        Filter(**filtered, more=CHECKER).load(signal.SIGKILL)
+    try:
+        requests.send({"escapes": _escapes(nursery, limits, probe) if filtered is not None else []})
+        while True:
+            request = requests.receive()
+            # Without a handler the signal ends this process, even in the middle of a long multiplication.
+            signal.setitimer(signal.ITIMER_PROF, limits["total_cpu_seconds"])
+            verdict = checker.check(request)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            requests.send(verdict)
+            sys.stdout.seek(0)
+            sys.stdout.truncate()
+    except (ClosedError, InfrastructureError):
+        return
+
+
+def _escapes(nursery: Nursery, limits: dict[str, Any], probe: dict[str, Any]) -> list[str]:
+    number, fd = nursery.take()
+    channel = Channel(fd, limits["message_bytes"])
+    channel.send({"probe": probe})
+    if not channel.wait(10.0):
+        return ["keep the self-test waiting"]
+    try:
+        found: list[str] = channel.receive()["escapes"]
+    except ClosedError:
+        found = ["end the self-test"]
+    channel.close()
+    nursery.discard(number)
+    return found
+
+
+class Checker:
+    """Runs checks, one at a time."""
+
+    def __init__(self, nursery: Nursery, limits: dict[str, Any]):
+        self._nursery = nursery
+        self._limits = limits
+        self._parser = Parser(nursery)
+        self._suites: OrderedDict[tuple[str, str, str], _Suite] = OrderedDict()
+
+    def check(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The verdict as data."""
+        suite = self._suite(request["tests"], request["entry_point"], request["reference"])
+        random.seed(0)
+        run = Run(self._nursery, self._parser, self._limits, request["program"], suite.predicted)
+        try:
+            error = run.load()
+            results = Tracker(suite.split, run, loaded=error is None)
+            if error is None:
+                results.execute(suite.reference, request["entry_point"])
+            return {
+                "error": error,
+                "structure": run.structure,
+                "tests": results.all(),
+                "constant": suite.split.constant,
+            }
+        finally:
+            run.end()
+
+    def _suite(self, tests: str, entry_point: str, reference: str) -> _Suite:
+        key = (tests, entry_point, reference)
+        if key not in self._suites:
+            compiled = compile(reference, "<reference>", "exec", dont_inherit=True)
+            taken_apart = split(tests, entry_point)
+            self._suites[key] = _Suite(taken_apart, compiled, _predicted(taken_apart))
+            if len(self._suites) > KEPT_SUITES:
+                self._suites.popitem(last=False)
+        self._suites.move_to_end(key)
+        return self._suites[key]
+
+
+class _Suite(NamedTuple):
+    split: Split
+    reference: CodeType
+    predicted: Predicted | None
+
+
+def _predicted(suite: Split) -> Predicted | None:
+    if suite.calls is None:
+        return None
+    encoder = Encoder(1 << 30, 1_000)
+    calls = [
+        ([encoder.encode(value) for value in args], {name: encoder.encode(value) for name, value in kwargs.items()})
+        for args, kwargs in suite.calls
+    ]
+    messages = b"".join(
+        pack({"call": number, "args": args, "kwargs": kwargs}) for number, (args, kwargs) in enumerate(calls, start=1)
+    )
+    # All of it has to fit into the socket, or both sides could wait for each other.
+    return Predicted(calls, messages) if len(messages) <= AHEAD_BYTES else None

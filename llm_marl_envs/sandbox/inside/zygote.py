@@ -1,0 +1,152 @@
+"""The clean interpreter from which the process of every program is forked. It never executes a program itself.
+
+It keeps children ready, one in use and one spare, and a parser, each with a socket whose other end it hands to the
+checker. It is also the one who can kill them and knows how they ended.
+
+Messages on the control socket, one a packet: from the checker an operation (one letter) and the number of a child;
+to the checker ``S`` or ``P`` with a number and a descriptor (a new child, a new parser), ``C`` (processor seconds) or
+``X`` (how it ended).
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from . import child, parser
+from .seccomp import Filter
+
+READY = 2  # children that wait or work
+PACKET = struct.Struct("=cId")
+DONE, CPU, STATUS = b"D", b"C", b"X"
+CHILD, PARSER = b"S", b"P"
+# Loaded before any child is forked, so that importing them costs a program nothing, and works where no file opens.
+PRELOAD = (
+    "__future__ abc array ast base64 binascii bisect builtins calendar cmath codecs collections collections.abc "
+    "colorsys contextlib copy copyreg dataclasses datetime decimal difflib enum fnmatch fractions functools glob "
+    "graphlib hashlib heapq hmac html inspect io ipaddress itertools json keyword locale logging math numbers operator "
+    "os pathlib pickle pprint queue random re reprlib secrets shlex statistics string struct sys tempfile textwrap "
+    "threading time timeit token tokenize traceback types typing unicodedata urllib.parse uuid warnings weakref "
+    "zlib zoneinfo"
+).split()
+
+
+@dataclass
+class Forked:
+    kind: bytes
+    pid: int
+    pidfd: int
+
+
+def preload() -> None:
+    """Import what programs use most."""
+    # Some of these modules would run code of theirs in every child (to seed anew, to make locks anew). A process with
+    # one thread and a fixed seed needs none of it, and it costs more than the fork itself.
+    register, os.register_at_fork = os.register_at_fork, lambda **_: None
+    for name in PRELOAD:
+        importlib.import_module(name)
+    os.register_at_fork = register
+
+
+def main(control_fd: int, limits: dict[str, Any], filtered: dict[str, Any] | None) -> None:
+    """Serve until the control socket is closed.
+
+    Args:
+        control_fd: socket to the checker.
+        limits: fields of ``Limits``.
+        filtered: arguments of :class:`Filter`; None for no filter.
+    """
+    preload()
+    child.prepare(limits)
+    filter_ = Filter(**filtered) if filtered is not None else None
+    gc.collect()
+    gc.freeze()  # so that a child's collections do not copy every page of what is shared
+    Zygote(socket.socket(fileno=control_fd), limits, filter_).run()
+
+
+class Zygote:
+    def __init__(self, control: socket.socket, limits: dict[str, Any], filter_: Filter | None):
+        self._control = control
+        self._limits = limits
+        self._filter = filter_
+        self._children: dict[int, Forked] = {}
+        self._dying: list[Forked] = []
+        self._next = 0
+
+    def run(self) -> None:
+        try:
+            for kind in (PARSER, *[CHILD] * READY):
+                self._fork(kind)
+            while True:
+                packet = self._control.recv(PACKET.size)
+                if len(packet) < PACKET.size:
+                    break
+                operation, number, _ = PACKET.unpack(packet)
+                self._obey(operation, number)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        for one in self._children.values():
+            self._kill(one)
+
+    def _obey(self, operation: bytes, number: int) -> None:
+        one = self._children[number]
+        if operation == CPU:
+            self._control.send(PACKET.pack(CPU, number, _cpu_seconds(one.pid)))
+        elif operation == STATUS:
+            self._kill(one)
+            _, status = os.waitpid(one.pid, 0)
+            os.close(one.pidfd)
+            del self._children[number]
+            self._control.send(PACKET.pack(STATUS, number, status))
+            self._fork(one.kind)
+        else:
+            del self._children[number]
+            self._kill(one)
+            self._dying.append(one)
+            self._fork(one.kind)
+            self._reap()
+
+    def _kill(self, one: Forked) -> None:
+        signal.pidfd_send_signal(one.pidfd, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        """Collect those who are dead by now; the others next time."""
+        still = []
+        for one in self._dying:
+            if os.waitpid(one.pid, os.WNOHANG)[0] == 0:
+                still.append(one)
+            else:
+                os.close(one.pidfd)
+        self._dying = still
+
+    def _fork(self, kind: bytes) -> None:
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                serve = child.serve if kind == CHILD else parser.serve
+                serve(theirs.fileno(), self._limits, self._filter)
+            finally:
+                os._exit(0)
+        theirs.close()
+        self._next += 1
+        self._children[self._next] = Forked(kind, pid, os.pidfd_open(pid))
+        packet = PACKET.pack(kind, self._next, 0.0)
+        socket.send_fds(self._control, [packet], [ours.fileno()])
+        ours.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time of a process that was not reaped yet."""
+    # The kernel's encoding of "the processor clock of that process" (clock_getcpuclockid).
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0

@@ -1,0 +1,3 @@
+# an async function
+async def incr(x):
+    return x + 1

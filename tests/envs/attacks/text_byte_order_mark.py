@@ -1,0 +1,3 @@
+﻿# begins with a byte order mark
+def incr(x):
+    return x + 1

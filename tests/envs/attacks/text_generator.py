@@ -1,0 +1,3 @@
+# a generator function
+def incr(x):
+    yield x + 1

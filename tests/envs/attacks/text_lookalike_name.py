@@ -1,0 +1,3 @@
+# the first letter of the name is Cyrillic
+def іncr(x):
+    return x + 1

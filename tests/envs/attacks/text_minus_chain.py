@@ -1,0 +1,3 @@
+# an even number of minus signs
+def incr(x):
+    return --------------------------------------------------x + 1

@@ -1,0 +1,1 @@
+# lines end with CRdef incr(x):    return x + 1

@@ -1,0 +1,5 @@
+# a partial function and a method
+import functools
+import operator
+
+incr = functools.partial(operator.add, 1)

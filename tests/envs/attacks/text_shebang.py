@@ -1,0 +1,3 @@
+#!/usr/bin/env -S python3 -O
+def incr(x):
+    return x + 1

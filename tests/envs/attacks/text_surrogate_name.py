@@ -1,0 +1,4 @@
+# a lone surrogate in a name
+def incr(x):
+    í°€ = 1
+    return x + 1

@@ -1,0 +1,3 @@
+# zero-width spaces and hard spaces
+def incr(x):​
+    return x + 1
