@@ -174,17 +174,18 @@ def test_not_defined(source):
         ("def f(x):\n    return 1\nbreak", "SyntaxError", 3, 1, "'break' outside loop"),
         ("def f(x, x): return x", "SyntaxError", 1, None, "duplicate argument"),
         ("try:\n    pass\nfinally:\n    continue", "SyntaxError", 4, None, "'continue'"),
+        ("try: a\nexcept b: c\nfinally:\n    return d", "SyntaxError", 4, None, "'return' outside function"),
         ("a\nb\0c", "ValueError", 2, 2, "the code contains a null byte"),
         ("x = '\udc80'", "ValueError", 1, 6, "the code contains a lone surrogate, U+DC80"),
-        ("x = " + "-" * 60_000 + "1", "MemoryError", None, None, ""),
-        ("x = " + "1+" * 30_000 + "1", "RecursionError", None, None, ""),
+        ("x = " + "-" * 60_000 + "1", "MemoryError RecursionError", None, None, ""),
+        ("x = " + "1+" * 30_000 + "1", "MemoryError RecursionError", None, None, ""),
         ("x = '\\x1'", "SyntaxError", 1, None, "truncated"),
     ],
 )
 def test_first_error(source, kind, line, column, message):
     facts = inspect(("f", source), [])
     error = facts["main"]["error"]
-    assert (error["type"], error["line"]) == (kind, line)
+    assert error["type"] in kind.split() and error["line"] == line
     assert column is None or error["column"] == column
     assert message in error["message"] and 0 < len(error["message"]) <= 200
     assert "<" not in error["message"] and ".py" not in error["message"]
@@ -287,6 +288,11 @@ CALLED = [
     solve("f = aux", "def g(): return f(x)", "return g() + 1"),
     solve("class S:", "    f = aux", "    y = f(x)", "return S.y"),
     solve("a, b = (aux(x),)", "return a"),
+    solve("y = (aux(x), 1)", "return y[0] + 1"),
+    solve("return [y for y in x if aux(y)]"),
+    solve("try:", "    y = aux(x)", "    g(x)", "    y = 0", "except ValueError:", "    return y", "return 1"),
+    solve("try:", "    y = aux(x)", "    return 1", "finally:", "    g(y)"),
+    solve("try:", "    y = aux(x)", "    raise ValueError", "except ValueError:", "    return y + 1"),
     solve("del x[aux(x)]", "return x"),
     solve("class S:", "    y = aux(x)", "return S.y"),
     solve("return sorted(x, key=lambda y, z=aux(1): z)"),
@@ -334,6 +340,7 @@ NOT_CALLED = [
     solve("for y in range(0):", "    aux(y)", "return x"),
     solve("if False: aux(x)", "return x"),
     solve("if 0: aux(x)", "return x"),
+    solve("if False: pass", "else: return x", "return aux(x)"),
     solve("if not 1: aux(x)", "return x"),
     solve("if 1 == 2: aux(x)", "return x"),
     solve("if 'a' in (): aux(x)", "return x"),
@@ -395,6 +402,7 @@ IGNORED = [
     solve("for y in x:", "    aux(y)", "return x"),
     solve("y = aux(x)", "for y in x: g(y)", "return x"),
     solve("y = aux(x)", "a, *y = x", "return y"),
+    solve("y = aux(x)", "with g(x) as y: g(y)", "return x"),
     solve("if x:", "    y = aux(x)", "    raise ValueError(x)", "else:", "    y = 1", "return y"),
     solve("y = 0", "for z in x:", "    g(y)", "    if z: y = aux(z); break", "    for w in z: pass", "return x"),
     solve("[aux(y) for y in x]", "return x"),
@@ -404,6 +412,7 @@ IGNORED = [
     solve("print(aux(x))", "return x"),
     solve("y = str(len(aux(x)))", "return x"),
     solve("if aux(x): pass", "return x"),
+    solve("if aux(x): ...", "return x"),
     solve("aux(x) == 3", "return x"),
     solve("aux(x) if x else 0", "return x"),
     solve("x and aux(x)", "return x"),
@@ -525,6 +534,8 @@ THIN = [
     solve("def g(y, *more): return aux(y)", "return g(x)"),
     solve("def g(*a): return aux(*a)", "return g(x, *y)", parameters="x, *y"),
     solve("def g(**k): return aux(**k)", "return g(n=x)"),
+    solve("y = 0", "try:", "    raise ValueError", "except ValueError:", "    y = x", "return aux(y)"),
+    solve("for y in x: pass", "else: return aux(x)"),
     solve("def g(**k): return aux(**k)", "return g(**k)", parameters="**k"),
     solve("(r := aux(x))", "return r"),
     solve("import math", "return aux(x, math.inf)"),
@@ -603,6 +614,7 @@ NOT_THIN = [
     solve("x += 1", "return aux(x)"),
     solve("x.sort()", "return aux(x)"),
     solve("y = x.pop() > 3", "return aux(x)"),
+    solve("while x.pop(): pass", "return aux(x)"),
     solve("y = [x.pop() for _ in range(2)]", "return aux(x)"),
     solve("y = [z for z in x if x.append(z)]", "return aux(x)"),
     solve("y = {x.pop(): 1}", "return aux(x)"),
@@ -614,6 +626,10 @@ NOT_THIN = [
     solve("def g(y): return aux(y)", "return g.other(x)"),
     solve("def g(**k): return aux(**k)", "return g(n=x + 1)"),
     solve("y = [x]", "return y(aux(x))"),
+    solve("def g(y): return aux(y)", "return g(y=x + 1)"),
+    solve("return x or aux(x)"),
+    solve("return aux(*[x + 1])"),
+    solve("yield 1", "return aux(x)"),
     solve("y = x", "y.sort()", "return aux(x)"),
     solve("x[0] = 1", "return aux(x)"),
     solve("x[0].append(1)", "return aux(x)"),

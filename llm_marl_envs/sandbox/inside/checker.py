@@ -20,10 +20,10 @@ from . import zygote
 from .calling import Parser, Predicted, Run
 from .channel import Channel, ClosedError, pack
 from .codec import Encoder
-from .processes import InfrastructureError, Nursery
+from .processes import Budget, InfrastructureError, Nursery, Process
 from .seccomp import CHECKER, Filter
 from .splitting import Split, split
-from .tracking import Tracker
+from .tracking import Lost, Tracker
 
 MEMORY_BYTES = 1 << 30
 REQUEST_BYTES = 1 << 26
@@ -46,7 +46,7 @@ def main(
         filtered: arguments of :class:`Filter`; None for no filter, and no self-test.
         probe: what the self-test has to know; see :mod:`.probing`.
     """
-    zygote.preload()
+    zygote.preload(filtered is None or filtered["open_files"])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -73,17 +73,14 @@ def main(
 
 
 def _escapes(nursery: Nursery, limits: dict[str, Any], probe: dict[str, Any]) -> list[str]:
-    number, fd = nursery.take()
-    channel = Channel(fd, limits["message_bytes"])
-    channel.send({"probe": probe})
-    if not channel.wait(10.0):
-        return ["keep the self-test waiting"]
+    process = Process(nursery, zygote.CHILD, limits["message_bytes"])
+    budget = Budget({**limits, "cpu_seconds": 5.0, "total_cpu_seconds": 5.0, "wall_seconds": 30.0})
     try:
-        found: list[str] = channel.receive()["escapes"]
-    except ClosedError:
-        found = ["end the self-test"]
-    channel.close()
-    nursery.discard(number)
+        process.send(pack({"probe": probe}), budget)
+        found: list[str] = process.receive(budget)["escapes"]
+    except Lost as lost:
+        return [f"end the self-test ({lost.outcome}: {lost.message})"]
+    process.end()
     return found
 
 

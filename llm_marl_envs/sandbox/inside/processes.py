@@ -24,6 +24,7 @@ class Nursery:
 
     def __init__(self, control: socket.socket):
         self._control = control
+        self._closing: list[Channel] = []
         self._ready: dict[bytes, list[tuple[int, int]]] = {zygote.CHILD: [], zygote.PARSER: []}
 
     def take(self, kind: bytes = zygote.CHILD) -> tuple[int, int]:
@@ -32,9 +33,13 @@ class Nursery:
             self._receive()
         return self._ready[kind].pop(0)
 
-    def discard(self, number: int) -> None:
-        """Let it be killed; its successor comes by itself."""
+    def discard(self, number: int, channel: Channel) -> None:
+        """Let it be killed; its successor comes by itself. Its channel is closed later, when it will be dead: one that
+        noticed would only spend time on leaving."""
         self._send(zygote.DONE, number)
+        self._closing.append(channel)
+        if len(self._closing) > 1:
+            self._closing.pop(0).close()
 
     def cpu_seconds(self, number: int) -> float:
         """Processor time so far."""
@@ -171,5 +176,4 @@ class Process:
 
     def end(self) -> None:
         """Let it be killed."""
-        self.channel.close()
-        self._nursery.discard(self._number)
+        self._nursery.discard(self._number, self.channel)

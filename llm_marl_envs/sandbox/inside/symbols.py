@@ -144,7 +144,7 @@ class Expressions:
 
     def _is_changed(self, value: Value) -> bool:
         # An item of *args is changed with these.
-        return value in self.changed or value[:2] in self.changed or (self.all_changed and not _is_constant(value))
+        return value in self.changed or value[:2] in self.changed or self.all_changed
 
     # Expressions
 

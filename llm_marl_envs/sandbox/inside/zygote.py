@@ -17,40 +17,44 @@ import signal
 import socket
 import struct
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import child, parser
+from . import child
 from .seccomp import Filter
 
 READY = 2  # children that wait or work
 PACKET = struct.Struct("=cId")
 DONE, CPU, STATUS = b"D", b"C", b"X"
 CHILD, PARSER = b"S", b"P"
-# Loaded before any child is forked, so that importing them costs a program nothing, and works where no file opens.
-PRELOAD = (
-    "__future__ abc array ast base64 binascii bisect builtins calendar cmath codecs collections collections.abc "
-    "colorsys contextlib copy copyreg dataclasses datetime decimal difflib enum fnmatch fractions functools glob "
-    "graphlib hashlib heapq hmac html inspect io ipaddress itertools json keyword locale logging math numbers operator "
-    "os pathlib pickle pprint queue random re reprlib secrets shlex statistics string struct sys tempfile textwrap "
-    "threading time timeit token tokenize traceback types typing unicodedata urllib.parse uuid warnings weakref "
-    "zlib zoneinfo"
+# Loaded before any child is forked, so that importing them costs a program nothing. Each module makes every fork and
+# every exit dearer: these are the ones that most programs use.
+COMMON = "bisect collections copy functools heapq itertools math operator random re string sys types typing".split()
+# Where no file can be opened, all that programs may want has to be there.
+ALL = (
+    "__future__ abc array ast base64 binascii builtins calendar cmath codecs collections.abc colorsys contextlib copyreg "
+    "dataclasses datetime decimal difflib enum fnmatch fractions functools glob graphlib hashlib hmac html inspect io "
+    "ipaddress json keyword locale logging numbers os pathlib pickle pprint queue reprlib secrets shlex statistics "
+    "struct tempfile textwrap threading time timeit token tokenize traceback unicodedata urllib.parse uuid warnings "
+    "weakref zlib zoneinfo"
 ).split()
 
 
-@dataclass
-class Forked:
+class Forked(NamedTuple):
     kind: bytes
     pid: int
     pidfd: int
 
 
-def preload() -> None:
-    """Import what programs use most."""
+def preload(open_files: bool) -> None:
+    """Import what programs use.
+
+    Args:
+        open_files: whether a program can import more.
+    """
     # Some of these modules would run code of theirs in every child (to seed anew, to make locks anew). A process with
     # one thread and a fixed seed needs none of it, and it costs more than the fork itself.
     register, os.register_at_fork = os.register_at_fork, lambda **_: None
-    for name in PRELOAD:
+    for name in COMMON if open_files else [*COMMON, *ALL]:
         importlib.import_module(name)
     os.register_at_fork = register
 
@@ -63,7 +67,7 @@ def main(control_fd: int, limits: dict[str, Any], filtered: dict[str, Any] | Non
         limits: fields of ``Limits``.
         filtered: arguments of :class:`Filter`; None for no filter.
     """
-    preload()
+    preload(filtered is None or filtered["open_files"])
     child.prepare(limits)
     filter_ = Filter(**filtered) if filtered is not None else None
     gc.collect()
@@ -131,7 +135,7 @@ class Zygote:
         pid = os.fork()
         if pid == 0:
             try:
-                serve = child.serve if kind == CHILD else parser.serve
+                serve = child.serve if kind == CHILD else _serve_parser
                 serve(theirs.fileno(), self._limits, self._filter)
             finally:
                 os._exit(0)
@@ -141,6 +145,12 @@ class Zygote:
         packet = PACKET.pack(kind, self._next, 0.0)
         socket.send_fds(self._control, [packet], [ours.fileno()])
         ours.close()
+
+
+def _serve_parser(fd: int, limits: dict[str, Any], filter_: Filter | None) -> None:
+    from . import parser  # here: what it needs would make every child larger
+
+    parser.serve(fd, limits, filter_)
 
 
 def _cpu_seconds(pid: int) -> float:
