@@ -61,11 +61,7 @@ def main(
         requests.send({"escapes": _escapes(nursery, limits, probe) if filtered is not None else []})
         while True:
             request = requests.receive()
-            # Without a handler the signal ends this process, even in the middle of a long multiplication.
-            signal.setitimer(signal.ITIMER_PROF, limits["total_cpu_seconds"])
-            verdict = checker.check(request)
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            requests.send(verdict)
+            requests.send(checker.check(request))
             sys.stdout.seek(0)
             sys.stdout.truncate()
     except (ClosedError, InfrastructureError):
@@ -102,7 +98,10 @@ class Checker:
             error = run.load()
             results = Tracker(suite.split, run, loaded=error is None)
             if error is None:
+                # Without a handler the signal ends this process, even in the middle of a long multiplication.
+                signal.setitimer(signal.ITIMER_PROF, self._limits["total_cpu_seconds"])
                 results.execute(suite.reference, request["entry_point"])
+                signal.setitimer(signal.ITIMER_PROF, 0)
             return {
                 "error": error,
                 "structure": run.structure,
