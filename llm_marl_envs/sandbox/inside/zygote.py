@@ -32,10 +32,10 @@ COMMON = "bisect collections copy functools heapq itertools math operator random
 # Where no file can be opened, all that programs may want has to be there.
 ALL = (
     "__future__ abc array ast base64 binascii builtins calendar cmath codecs collections.abc colorsys contextlib "
-    "copyreg dataclasses datetime decimal difflib enum fnmatch fractions functools glob graphlib hashlib hmac html "
-    "inspect io ipaddress json keyword locale logging numbers os pathlib pickle pprint queue reprlib secrets shlex statistics "
-    "struct tempfile textwrap threading time timeit token tokenize traceback unicodedata urllib.parse uuid warnings "
-    "weakref zlib zoneinfo"
+    "copyreg dataclasses datetime decimal difflib enum fnmatch fractions functools glob graphlib hashlib hmac "
+    "html inspect io ipaddress json keyword locale logging numbers os pathlib pickle pprint queue reprlib secrets "
+    "shlex statistics struct tempfile textwrap threading time timeit token tokenize traceback unicodedata "
+    "urllib.parse uuid warnings weakref zlib zoneinfo"
 ).split()
 
 
