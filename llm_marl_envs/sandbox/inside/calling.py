@@ -13,7 +13,7 @@ from .channel import pack
 from .child import CROSSING, MESSAGE_BYTES
 from .codec import Decoder, Encoder, ProtocolError, UnsupportedValueError
 from .parser import READS
-from .processes import Budget, Nursery, Process
+from .processes import Budget, InfrastructureError, Nursery, Process
 from .tracking import REPR_CHARACTERS, CandidateError, Lost
 
 Error = dict[str, Any]
@@ -95,6 +95,7 @@ class Run:
         self._ahead: deque[tuple[list[Any], dict[str, Any]]] = deque()  # calls that were sent and not yet asked for
         self._calls = 0
         self.structure: Any = None
+        self.is_void = False  # whether infrastructure failed, even if the tests went on
         self.called: set[str] = set()  # helpers, since it was last cleared
         self.last: Any = None  # what the last call returned
 
@@ -132,6 +133,13 @@ class Run:
         Raises:
             Lost: there is no result, and no exception of the program either.
         """
+        try:
+            return self._call(args, kwargs)
+        except InfrastructureError:
+            self.is_void = True
+            raise
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.last = None
         try:
             given = [self._encoder.encode(value) for value in args]

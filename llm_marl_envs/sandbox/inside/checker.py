@@ -102,6 +102,8 @@ class Checker:
                 signal.setitimer(signal.ITIMER_PROF, self._limits["total_cpu_seconds"])
                 results.execute(suite.reference, request["entry_point"])
                 signal.setitimer(signal.ITIMER_PROF, 0)
+            if run.is_void:
+                raise InfrastructureError
             return {
                 "error": error,
                 "structure": run.structure,

@@ -92,7 +92,7 @@ def confine(fd: int, filter_: Filter | None, cpu_seconds: int | None) -> None:
     sys.stdin, sys.stdout, sys.stderr = _NO_INPUT, _SINK, _SINK
     sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc]
     if cpu_seconds is not None:
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     if filter_ is not None:
         filter_.load(signal.SIGKILL.value)

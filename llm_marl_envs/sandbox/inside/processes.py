@@ -15,8 +15,9 @@ from .codec import ProtocolError
 from .tracking import Lost
 
 
-class InfrastructureError(Exception):
-    """The zygote is gone: no fault of the program."""
+class InfrastructureError(BaseException):
+    """The zygote is gone, or a process was killed from outside: no fault of the program, and nothing for tests to
+    catch."""
 
 
 class Nursery:
@@ -46,7 +47,7 @@ class Nursery:
         return self._ask(zygote.CPU, number)
 
     def status(self, number: int) -> int:
-        """Kill it, if it lives; how it ended, as ``os.waitpid`` tells it."""
+        """How a process ended that has closed its socket, as ``os.waitpid`` tells it; 0 if it had to be killed."""
         return int(self._ask(zygote.STATUS, number))
 
     def _ask(self, operation: bytes, number: int) -> float:
@@ -170,6 +171,8 @@ class Process:
         self.channel.close()
         status = self._nursery.status(self._number)
         by = status & 0x7F
+        if by == signal.SIGKILL:  # which no program can send, and we did not
+            raise InfrastructureError
         if by == signal.SIGXCPU:
             return Lost("timeout", "more processor time than a process may take")
         return Lost("crash", f"the process was ended by signal {by}" if by else "it left")

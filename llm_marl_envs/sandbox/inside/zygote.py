@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import select
 import signal
 import socket
 import struct
@@ -23,6 +24,7 @@ from . import child
 from .seccomp import Filter
 
 READY = 2  # children that wait or work
+LEAVE_SECONDS = 0.5
 PACKET = struct.Struct("=cId")
 DONE, CPU, STATUS = b"D", b"C", b"X"
 CHILD, PARSER = b"S", b"P"
@@ -104,8 +106,11 @@ class Zygote:
         if operation == CPU:
             self._control.send(PACKET.pack(CPU, number, _cpu_seconds(one.pid)))
         elif operation == STATUS:
+            # Its end of the socket is closed a moment before it has ended. One that goes on without is made to end.
+            ended = bool(select.select([one.pidfd], [], [], LEAVE_SECONDS)[0])
             self._kill(one)
             _, status = os.waitpid(one.pid, 0)
+            status = status if ended else 0
             os.close(one.pidfd)
             del self._children[number]
             self._control.send(PACKET.pack(STATUS, number, status))
