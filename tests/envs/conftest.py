@@ -55,7 +55,9 @@ def empty_venv(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         venv.create(folder, with_pip=False)  # pip of this Python installs into it, which saves seconds
         python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", *map(str, requirements)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # With PYTHONPATH set, pip would find this package there and take it for installed.
+        alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(command, capture_output=True, text=True, env=alone, check=False)
         if done.returncode and "CI" not in os.environ and any(words in done.stderr for words in UNREACHABLE):
             pytest.skip(f"no package registry can be reached: {done.stderr.strip().splitlines()[-1]}")
         assert done.returncode == 0, done.stderr
