@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coding_rows import ALMOST, COOP_ROWS, MBPP_ROWS, SOLVED
+from coding_rows import ALMOST, AUX, COOP_ROWS, HUMANEVAL_ROWS, MBPP_ROWS, SOLVED
 
 from llm_marl_envs import make, registered
 
@@ -48,9 +48,8 @@ METHOD = (
     "shows what long monitoring of faint stars can add to single spectra."
 )
 
-TRUNCATE = "def truncate_number(number):\n    return "
-INTEGER = "def aux(number):\n    return int(number)"
-DECODE = "def decode_cyclic(s: str):\n    "
+SQUARES = "def sum_of_squares(numbers):\n    return "
+UNSHIFT = "def unshift(text):\n    return "
 RING = "Here it is:\n```python\nfrom math import pi\n\n\ndef aux(radius):\n    return pi * radius ** 2\n```\n"
 
 #: For each id its plays: (keywords, options or seed of reset, joint actions by turn, in the order of the agents).
@@ -64,27 +63,28 @@ PLAYS: dict[str, list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, ...]
         ),
     ],
     "coding/humaneval-v0": [
-        ({"split": "eval"}, {"options": {"id": "HumanEval/2"}}, [(INTEGER, f"{TRUNCATE}number - aux(number)")]),
+        ({"data": HUMANEVAL_ROWS}, {"options": {"id": "Own/0"}}, [tuple(SOLVED.values())]),
         (
-            {"split": "eval", "num_turns": 5, "feedback": "diagnosis", "reward_mode": "individual"},
-            {"options": {"id": "HumanEval/2"}},
+            {"data": HUMANEVAL_ROWS, "num_turns": 5, "feedback": "diagnosis", "reward_mode": "individual"},
+            {"options": {"id": "Own/0"}},
             [
-                ("I would round down.", f"{TRUNCATE}number - int(number"),
-                (INTEGER, f"{TRUNCATE}number - missing(number)"),
-                ("def aux(number):\n    return number % 1", f"{TRUNCATE}aux(number)"),
-                (INTEGER, "def truncate_number(number):\n    aux(number)\n    return number % 1.0"),
-                (INTEGER, f"{TRUNCATE}number - aux(number)"),
+                ("I would square them.", f"{SQUARES}sum(n * n for n in numbers"),
+                (AUX, f"{SQUARES}sum(missing(n) for n in numbers)"),
+                ("def aux(numbers):\n    return sum(n * n for n in numbers)", f"{SQUARES}aux(numbers)"),
+                (AUX, "def sum_of_squares(numbers):\n    aux(0)\n    return sum(n ** 2 for n in numbers)"),
+                tuple(SOLVED.values()),
             ],
         ),
         (
-            {"num_helpers": 2, "num_turns": 2, "feedback": "diagnosis", "visible_tests": 0, "history": "full"},
-            {"options": {"id": "HumanEval/38"}},
+            {"data": HUMANEVAL_ROWS, "num_helpers": 2, "num_turns": 2, "feedback": "diagnosis", "visible_tests": 0}
+            | {"history": "full"},
+            {"options": {"id": "Own/1"}},
             [
-                ("def aux_1(s):\n    return encode_cyclic(s)", "def aux_2(s)", f"{DECODE}return aux_1(aux_1(s))"),
+                ("def aux_1(c):\n    return LETTERS.index(c)", "def aux_2(c)", f"{UNSHIFT}aux_1(aux_1(text))"),
                 (
-                    "def aux_1(s):\n    return encode_cyclic(s)",
-                    "def aux_2(s):\n    return encode_cyclic(s)",
-                    f"{DECODE}return aux_2(aux_1(s)) + ''",
+                    "def aux_1(c):\n    return LETTERS.index(c)",
+                    "def aux_2(n):\n    return LETTERS[n % 26]",
+                    f"{UNSHIFT}''.join(aux_2(aux_1(c) - 3) for c in text)",
                 ),
             ],
         ),
