@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import IO, Any
@@ -59,7 +58,9 @@ class Worker:
         ours, checkers_request = socket.socketpair()
         checkers_control, zygotes_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        # A pipe, since the processes may write to no file. It is read when all of them are gone.
+        reading, self._errors_in = os.pipe()
+        self._errors: IO[bytes] = open(reading, "rb", closefd=True)
         self._processes: list[subprocess.Popen[bytes]] = []
         fields = asdict(limits)
         probe = {
@@ -73,6 +74,7 @@ class Worker:
             self._start("checker", [checkers_request, checkers_control], fields, filtered, probe)
             for end in (checkers_request, checkers_control, zygotes_control):
                 end.close()
+            self._close_errors_in()
             self._channel = Channel(ours.fileno(), ANSWER_BYTES)
             self._greet()
         except BaseException:
@@ -87,7 +89,7 @@ class Worker:
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._errors,
+                stderr=self._errors_in,
                 pass_fds=[s.fileno() for s in pass_on],
                 env=ENVIRONMENT,
                 cwd="/",
@@ -117,7 +119,7 @@ class Worker:
         for process in self._processes:
             process.kill()
             process.wait()
-        self._errors.seek(0)
+        self._close_errors_in()
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1][:500] if lines else "its processes end without a message"
 
@@ -157,7 +159,13 @@ class Worker:
         for process in self._processes:
             process.wait()
         self._socket.close()
+        self._close_errors_in()
         self._errors.close()
+
+    def _close_errors_in(self) -> None:
+        if self._errors_in >= 0:
+            os.close(self._errors_in)
+            self._errors_in = -1
 
 
 def _check_platform() -> None:

@@ -436,6 +436,13 @@ def test_a_machine_that_kills_every_worker_is_reported_and_not_scored(monkeypatc
     assert pool.workers() == []
 
 
+def test_a_fault_of_the_checker_is_an_error_with_its_cause():
+    pool = Pool(limits=LIMITS, workers=1)
+    with pytest.raises(SandboxError, match="SyntaxError"):
+        run(pool, GOOD, Suite("def check(candidate:", "incr"))
+    pool.close()
+
+
 def test_workers_outlive_the_thread_that_first_asked():
     pool = Pool(limits=LIMITS, workers=1)
     try:

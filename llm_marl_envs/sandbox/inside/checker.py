@@ -7,11 +7,13 @@ returned, ends this process: its processor time is limited for every check, and 
 from __future__ import annotations
 
 import io
+import os
 import random
 import resource
 import signal
 import socket
 import sys
+import traceback
 from collections import OrderedDict
 from types import CodeType
 from typing import Any, NamedTuple
@@ -66,6 +68,10 @@ def main(
             sys.stdout.truncate()
     except (ClosedError, InfrastructureError):
         return
+    except Exception:
+        # A fault of ours. The streams belong to the tests, so that it is told by hand.
+        os.write(2, traceback.format_exc()[-4_000:].encode())
+        raise
 
 
 def _escapes(nursery: Nursery, limits: dict[str, Any], probe: dict[str, Any]) -> list[str]:
