@@ -135,7 +135,9 @@ def test_settings_come_from_file_and_command_line_which_wins(tmp_path, monkeypat
     assert printed["sharing"] == "isolated"
 
 
-@pytest.mark.parametrize("name", ["magrpo-small", "magrpo-small-coding", "magrpo-paper-writing", "magrpo-paper-coding.yaml"])
+@pytest.mark.parametrize(
+    "name", ["magrpo-small", "magrpo-small-coding", "magrpo-paper-writing", "magrpo-paper-coding.yaml"]
+)
 def test_packaged_configurations_are_valid(name, capsys):
     assert cli.main(["train", "magrpo", "--config", name, "--print_config"]) == 0
     assert "group_size" in capsys.readouterr().out
