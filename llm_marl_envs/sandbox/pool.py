@@ -155,7 +155,7 @@ def _verdict(answer: dict[str, Any], program: Program, isolation: str) -> Verdic
 
 
 def _structure(facts: Any, program: Program) -> Structure:
-    """From the child's report, which was made before any of the program was executed. Without one (the parser died)
+    """From the parser's report, which was made before any of the program was executed. Without one (the parser died)
     nothing is known and nothing is earned."""
     if facts is None:
         return Structure(

@@ -122,6 +122,17 @@ def test_one_budget_holds_for_all_restarts(pool):
     assert time.monotonic() - begun < 60  # of which 1.5 s are the budget; the rest is for busy machines
 
 
+def test_calls_that_are_each_within_their_limit_add_up():
+    pool = Pool(limits=Limits(cpu_seconds=0.4, total_cpu_seconds=0.8, wall_seconds=60, restarts=0), workers=1)
+    text = "import time\ndef incr(x):\n    end = time.process_time() + 0.3\n    while time.process_time() < end: pass\n    return x + 1"
+    try:
+        verdict = run(pool, text)
+    finally:
+        pool.close()
+    assert outcomes(verdict) == ["passed", "passed", "timeout", "not_run"]
+    assert "0.8 s of processor time in all" in verdict.tests[2].message
+
+
 def test_a_program_that_waits_ends_at_the_wall_limit():
     pool = Pool(limits=Limits(cpu_seconds=0.2, wall_seconds=0.5), workers=1)
     try:

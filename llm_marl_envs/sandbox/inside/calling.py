@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from .parser import READS
 from .processes import Budget, InfrastructureError, Nursery, Process
 from .tracking import REPR_CHARACTERS, CandidateError, Lost
 
-Error = dict[str, Any]
+# Calls that are sent ahead have to fit into the socket, or both sides could wait for each other.
+AHEAD_BYTES = 1 << 15
 
 
 class Parser:
@@ -36,6 +37,7 @@ class Parser:
         if self._process is None:
             self._process, self._reads = Process(self._nursery, zygote.PARSER, MESSAGE_BYTES), 0
         process, self._process = self._process, None  # kept only if all goes well
+        process.before = process.busy
         begun = time.monotonic()
         process.send(pack(program), budget)
         answer = process.receive(budget)
@@ -48,17 +50,43 @@ class Parser:
         return answer
 
 
+Call = tuple[list[Any], dict[str, Any]]  # encoded arguments, by position and by name
+
+
+def _encoded(encoder: Encoder, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    return [encoder.encode(value) for value in args], {name: encoder.encode(value) for name, value in kwargs.items()}
+
+
+def _message(number: int, call: Call) -> bytes:
+    return pack({"call": number, "args": call[0], "kwargs": call[1]})
+
+
 @dataclass(frozen=True)
 class Predicted:
     """Calls that the tests will make one after another, whatever their results: known before the first is made.
 
     Attributes:
-        calls: encoded arguments, ``(args, kwargs)``.
+        calls: the calls in order.
         messages: all of them as packed messages with the ids 1, 2, ...
     """
 
-    calls: Sequence[tuple[list[Any], dict[str, Any]]]
+    calls: Sequence[Call]
     messages: bytes
+
+    @classmethod
+    def of(cls, calls: Sequence[tuple[list[Any], dict[str, Any]]] | None) -> Predicted | None:
+        """From the arguments of all calls; None where they are not known, or are too much to be sent at once."""
+        if calls is None:
+            return None
+        encoder = _argument_encoder()
+        encoded = [_encoded(encoder, args, kwargs) for args, kwargs in calls]
+        messages = b"".join(_message(number, call) for number, call in enumerate(encoded, start=1))
+        return cls(encoded, messages) if len(messages) <= AHEAD_BYTES else None
+
+
+def _argument_encoder() -> Encoder:
+    """Arguments come from trusted tests: their size is not limited."""
+    return Encoder(1 << 30, 1_000)
 
 
 class Run:
@@ -85,21 +113,21 @@ class Run:
         self._program = program
         self._budget = Budget(limits)
         self._helpers = [name for name, _ in program["helpers"]]
-        self._encoder = Encoder(1 << 30, 1_000)
+        self._encoder = _argument_encoder()
         self._decoder = Decoder(limits["items"], limits["depth"])
         self._restarts = limits["restarts"]
         self._process: Process | None = None
         self._given = 0.0  # when the process got its program
         self._job = b""
         self._predicted = predicted
-        self._ahead: deque[tuple[list[Any], dict[str, Any]]] = deque()  # calls that were sent and not yet asked for
+        self._ahead: deque[Call] = deque()  # calls that were sent and not yet asked for
         self._calls = 0
         self.structure: Any = None
         self.is_void = False  # whether infrastructure failed, even if the tests went on
         self.called: set[str] = set()  # helpers, since it was last cleared
         self.last: Any = None  # what the last call returned
 
-    def load(self) -> Error | None:
+    def load(self) -> dict[str, Any] | None:
         """Have the program read, and give it to a process; returns what went wrong, ``{"kind", "message"}``."""
         try:
             read = self._parser.read(self._program, self._budget)
@@ -112,7 +140,7 @@ class Run:
         self._job = pack({"main": main, "helpers": self._helpers, "code": read["code"]})
         return self._start(self._predicted)
 
-    def _start(self, predicted: Predicted | None) -> Error | None:
+    def _start(self, predicted: Predicted | None) -> dict[str, Any] | None:
         process = Process(self._nursery, zygote.CHILD, self._limits["message_bytes"])
         self._given, self._calls = time.monotonic(), 0
         try:
@@ -142,11 +170,10 @@ class Run:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.last = None
         try:
-            given = [self._encoder.encode(value) for value in args]
-            named = {name: self._encoder.encode(value) for name, value in kwargs.items()}
+            call = _encoded(self._encoder, args, kwargs)
         except UnsupportedValueError as error:
             raise Lost("unsupported", f"an argument cannot cross: {error}") from error
-        if self._ahead and self._ahead[0] != (given, named):
+        if self._ahead and self._ahead[0] != call:
             # The tests went another way than was foreseen: a process that has not been called too often takes over.
             self.end()
             if self._start(None) is not None:
@@ -161,7 +188,7 @@ class Run:
         if self._ahead:
             self._ahead.popleft()
         else:
-            process.send(pack({"call": self._calls, "args": given, "kwargs": named}), self._budget)
+            process.send(_message(self._calls, call), self._budget)
         try:
             answer = process.receive(self._budget)
             try:

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from . import zygote
 from .calling import Parser, Predicted, Run
 from .channel import Channel, ClosedError, pack
-from .codec import Encoder
 from .processes import Budget, InfrastructureError, Nursery, Process
 from .seccomp import CHECKER, Filter
 from .splitting import Split, split
@@ -30,7 +29,6 @@ from .tracking import Lost, Tracker
 MEMORY_BYTES = 1 << 30
 REQUEST_BYTES = 1 << 26
 KEPT_SUITES = 512
-AHEAD_BYTES = 1 << 15
 
 
 def main(
@@ -124,7 +122,7 @@ class Checker:
         if key not in self._suites:
             compiled = compile(reference, "<reference>", "exec", dont_inherit=True)
             taken_apart = split(tests, entry_point)
-            self._suites[key] = _Suite(taken_apart, compiled, _predicted(taken_apart))
+            self._suites[key] = _Suite(taken_apart, compiled, Predicted.of(taken_apart.calls))
             if len(self._suites) > KEPT_SUITES:
                 self._suites.popitem(last=False)
         self._suites.move_to_end(key)
@@ -135,18 +133,3 @@ class _Suite(NamedTuple):
     split: Split
     reference: CodeType
     predicted: Predicted | None
-
-
-def _predicted(suite: Split) -> Predicted | None:
-    if suite.calls is None:
-        return None
-    encoder = Encoder(1 << 30, 1_000)
-    calls = [
-        ([encoder.encode(value) for value in args], {name: encoder.encode(value) for name, value in kwargs.items()})
-        for args, kwargs in suite.calls
-    ]
-    messages = b"".join(
-        pack({"call": number, "args": args, "kwargs": kwargs}) for number, (args, kwargs) in enumerate(calls, start=1)
-    )
-    # All of it has to fit into the socket, or both sides could wait for each other.
-    return Predicted(calls, messages) if len(messages) <= AHEAD_BYTES else None

@@ -17,7 +17,6 @@ import functools
 import io
 import marshal
 import os
-import re
 import resource
 import signal
 import sys
@@ -26,7 +25,7 @@ from typing import Any
 
 from . import probing
 from .channel import Channel, ClosedError
-from .codec import Decoder, Encoder, UnsupportedValueError
+from .codec import ADDRESS, Decoder, Encoder, UnsupportedValueError
 from .seccomp import Filter
 
 CHANNEL_FD = 3
@@ -34,7 +33,6 @@ MESSAGE_BYTES = 1 << 26  # of what the trusted side sends: arguments may be larg
 MESSAGE_CHARACTERS = 300  # of an exception's text
 MODULE = "solution"  # not "__main__": what stands under that condition is no part of a solution
 RECURSION_LIMIT = 2_000  # twice Python's own, since a counted helper takes two frames a call
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 # Exceptions that cross as themselves, so that a test can expect them. All others become CandidateError.
 CROSSING = {
@@ -185,7 +183,7 @@ def _described(error: BaseException) -> dict[str, Any]:
     described: dict[str, Any] = {
         "type": str(type(error).__name__)[:80],
         "crosses": kind,
-        "message": _ADDRESS.sub("", message),
+        "message": ADDRESS.sub("", message),
     }
     trace = error.__traceback__
     while trace is not None:

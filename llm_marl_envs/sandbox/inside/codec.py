@@ -24,6 +24,7 @@ anything.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -31,6 +32,10 @@ from typing import Any
 
 BIG_INT = 1 << 63
 MAX_EXPONENT = 5_000  # of a Decimal: int(Decimal("1e999999999")) would not end
+
+
+#: Where an object lies in memory, as texts of Python tell it: no fact about a program.
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class UnsupportedValueError(Exception):

@@ -100,6 +100,7 @@ class Process:
     Attributes:
         busy: an upper bound of the processor time that it used for earlier messages, which the user keeps. What it has
             used beyond that was for the message that is awaited.
+        before: the part of ``busy`` that was for earlier checks, and is no part of this one's budget.
     """
 
     def __init__(self, nursery: Nursery, kind: bytes, max_bytes: int):
@@ -107,6 +108,7 @@ class Process:
         self._number, fd = nursery.take(kind)
         self.channel = Channel(fd, max_bytes)
         self.busy = 0.0
+        self.before = 0.0
 
     def receive(self, budget: Budget) -> dict[str, Any]:
         """The next message.
@@ -142,18 +144,21 @@ class Process:
     def _awaited(self, budget: Budget) -> Any:
         limits = budget.limits
         begun = time.monotonic()
-        slice_ = min(limits["cpu_seconds"], limits["total_cpu_seconds"])
+        # Nothing is asked of the zygote as long as no limit can have been reached.
+        left = limits["total_cpu_seconds"] - budget.spent - (self.busy - self.before)
+        slice_ = max(0.01, min(limits["cpu_seconds"], left))
         while (message := self.channel.take()) is NOTHING:
             if self.channel.wait(slice_):
                 self.channel.fill()
                 if time.monotonic() - begun < slice_:
                     continue
             now = time.monotonic()
-            used = self._nursery.cpu_seconds(self._number) - self.busy
+            total = self._nursery.cpu_seconds(self._number)
+            used = total - self.busy
             waited = now - budget.started
             if used >= limits["cpu_seconds"]:
                 raise self._kill(budget, "timeout", f"more than {limits['cpu_seconds']:g} s of processor time")
-            if budget.spent + used >= limits["total_cpu_seconds"]:
+            if budget.spent + total - self.before >= limits["total_cpu_seconds"]:
                 whole = f"{limits['total_cpu_seconds']:g}"
                 raise self._kill(budget, "timeout", f"more than {whole} s of processor time in all")
             if waited >= limits["wall_seconds"]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from types import CodeType
 from typing import Any, Protocol
 
+from .codec import ADDRESS
 from .splitting import CAUGHT, TRACKER, Split
 
 REPR_CHARACTERS = 200
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class CandidateError(Exception):
@@ -146,11 +145,11 @@ class Tracker:
 
 def _text(error: BaseException) -> str:
     """Of an exception on the trusted side. The program's own ones carry type and place in their text already."""
-    text = _ADDRESS.sub("", str(error.args[0]) if error.args else "")[: 2 * REPR_CHARACTERS]
+    text = ADDRESS.sub("", str(error.args[0]) if error.args else "")[: 2 * REPR_CHARACTERS]
     name = type(error).__name__
     return text if text.startswith(name) or isinstance(error, CandidateError) else f"{name}: {text}" if text else name
 
 
 def _short(value: Any) -> str:
-    text = _ADDRESS.sub("", repr(value))
+    text = ADDRESS.sub("", repr(value))
     return text if len(text) <= REPR_CHARACTERS else text[:REPR_CHARACTERS] + "..."
