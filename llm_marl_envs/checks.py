@@ -8,6 +8,7 @@ notes. Every failure says what to mend.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import pickle
 import random
@@ -239,6 +240,32 @@ def check_infos(env: ParallelEnv) -> None:
                 _fail(f"infos[{agent!r}]['acts'] is {info['acts']!r}; it must be 0 (not asked next) or 1.")
 
 
+def check_ignored_actions(env: ParallelEnv) -> None:
+    """What an agent with ``acts`` 0 hands in makes no difference."""
+    episodes: list[list[Any]] = []
+    for other in (False, True):
+        copy_ = fresh_copy(env)
+        observations, infos = copy_.reset(seed=SEED)
+        plan, episode = ActionPlan(copy_), []
+        for _ in range(MAX_STEPS):
+            if not copy_.agents:
+                break
+            actions = plan.next(observations)
+            for agent in copy_.agents:
+                if other and not infos.get(agent, {}).get("acts", 1):
+                    # From a copy of the space, so that the action of its next turn stays what it was.
+                    actions[agent] = copy.deepcopy(copy_.action_space(agent)).sample()
+            episode.append(step(copy_, actions))
+            observations, *_, infos = episode[-1].value
+        episodes.append(episode)
+    for number, (mine, its) in enumerate(zip(*episodes, strict=False), start=1):
+        if mine != its:
+            _fail(
+                f"step {number} depends on the action of an agent whose infos[agent]['acts'] was 0: "
+                f"{difference(mine, its)}. Ignore what it hands in, or ask it (acts = 1)."
+            )
+
+
 def check_clone(env: ParallelEnv) -> None:
     """A clone taken in mid-episode goes on like the original, and neither moves the other."""
     if "clone" not in {
@@ -285,9 +312,10 @@ def check_clone(env: ParallelEnv) -> None:
 
 def check_bad_actions(env: ParallelEnv) -> None:
     """A bad step raises an error that names the agent (and the limit), and changes nothing."""
-    env.reset(seed=SEED)
+    _, infos = env.reset(seed=SEED)
     good = ActionPlan(env).next()
-    agent = env.agents[0]
+    # Only the action of an agent that is asked must be there and right.
+    agent = next((a for a in env.agents if infos.get(a, {}).get("acts", 1)), env.agents[0])
     space = env.action_space(agent)
     bad: dict[str, Any] = {
         "an action of the wrong type": {**good, agent: 12345},
@@ -360,6 +388,7 @@ _OUR_RULES: tuple[Check, ...] = (
     check_horizon,
     check_terms,
     check_infos,
+    check_ignored_actions,
     check_state,
     check_clone,
     check_bad_actions,

@@ -32,6 +32,10 @@ class ResetNeededError(LlmMarlError, RuntimeError):
     """``step`` was called before ``reset`` or after the episode ended."""
 
 
+class CloneUnsupportedError(LlmMarlError, NotImplementedError):
+    """A wrapper cannot be cloned because the environment inside it cannot. A rollout replays it instead."""
+
+
 class MissingDependencyError(LlmMarlError, ImportError):
     """An optional package is needed. The message gives the command that installs it."""
 

@@ -36,7 +36,7 @@ RIGHT = "right"
 
 
 def own_symbol(position: int, turn: int) -> str:
-    """The symbol that the agent at ``position`` must answer at ``turn`` (both from 0): B D A C B ..., one further
+    """The symbol that the agent at ``position`` must answer at ``turn`` (both from 0): B D C A D ..., one further
     each turn, so that what is right on one turn is wrong on the next."""
     return SYMBOLS[(1 + 2 * position + (2 * position) // len(SYMBOLS) + turn) % len(SYMBOLS)]
 

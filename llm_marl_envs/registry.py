@@ -3,6 +3,7 @@
 An id is ``namespace/name-vN``. Anything that can move a result bumps N; an old id then fails with the new one's name.
 ``"package.module:namespace/name-v0"`` imports ``package.module`` first, which registers its environments as it is
 imported. Where PettingZoo has a registry (1.27 and later) every id is there too, as ``parallel`` and as ``aec``.
+Gymnasium's registry has one id, ``llm_marl_envs/SingleAgent-v0``: any of ours, played by one agent.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
@@ -24,6 +26,7 @@ try:
 except ImportError:  # PettingZoo < 1.27 has no registry.
     _pettingzoo_register = None
 
+GYMNASIUM_ID = "llm_marl_envs/SingleAgent-v0"
 _ID = re.compile(r"(?P<base>[\w\-.]+/[\w\-.]+?)-v(?P<version>\d+)")
 
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -125,3 +128,6 @@ for _env_id, _entry_point in {
     "writing/tldr-v0": "llm_marl_envs.writing.tldr:parallel_env",
 }.items():
     register(_env_id, _entry_point)
+
+if GYMNASIUM_ID not in gymnasium.registry:
+    gymnasium.register(GYMNASIUM_ID, entry_point="llm_marl_envs.wrappers.single:make_gymnasium")

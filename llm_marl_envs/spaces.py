@@ -133,3 +133,22 @@ class UnicodeText(Text):
 
     def __repr__(self) -> str:
         return f"UnicodeText({self.min_length}, {self.max_length})"
+
+
+def shortest(space: Any) -> str:
+    """The shortest text of a space; of several one of blanks if there is one, else of its first character."""
+    if space.min_length == 0:
+        return ""
+    blanks = " " * space.min_length
+    # Not the first that comes: Text keeps a set of characters, whose order changes from process to process.
+    return blanks if space.contains(blanks) else min(space.character_set) * space.min_length
+
+
+def nearest(space: Any, content: str) -> str:
+    """What a text space allows of ``content``: characters that it lacks left out, the end cut off. Where that is too
+    short for the space, its shortest text."""
+    if isinstance(space, UnicodeText):
+        fitted = space.clip(content)
+    else:
+        fitted = "".join(c for c in content if c in space.character_set)[: space.max_length]
+    return fitted if space.contains(fitted) else shortest(space)
