@@ -1,42 +1,21 @@
-"""What a run found, for a person: a table of before and after, transcripts, and learning curves."""
+"""What runs and evaluations found, for a person: tables and transcripts. ``figures`` draws."""
 
 from __future__ import annotations
 
-import json
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
-from llm_marl_envs.errors import ConfigError
+from .logged import Record, read_lines, read_metrics
+from .statistics import FEW_RUNS, Interval
 
-from .evaluate import Interval
-
-Record = Mapping[str, Any]
-_NOT_COMPARED = ("seed", "output", "threads", "device")
-
-
-def read_metrics(run: Path) -> list[Record]:
-    """The lines of metrics.jsonl.
-
-    Raises:
-        ConfigError: there is no such file, or it is empty.
-    """
-    return _read(run / "metrics.jsonl")
-
-
-def _read(path: Path) -> list[Record]:
-    if not path.is_file():
-        raise ConfigError(f"{path.parent} holds no run that has begun: there is no {path.name} in it.")
-    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # what follows the last newline is a line cut short
-    try:
-        records = [json.loads(line) for line in lines]
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{path} is damaged: {error}") from error
-    if not records:
-        raise ConfigError(f"{path} is empty: the run has not logged anything yet.")
-    return records
+COLUMNS = 4  # groups side by side
+Shown = Mapping[str, float]  # an interval as JSON: value, low, high
 
 
 def summarize(run: Path) -> str:
@@ -58,13 +37,13 @@ def summarize(run: Path) -> str:
             line += f"   {old['percent']:.1f} % -> {new['percent']:.1f} % of the maximum"
         lines.append(line)
     old, new = evaluations["eval", before], evaluations["eval", after]
-    for name in dict.fromkeys(name for name in [*old, *new] if name.startswith("term/")):
+    for name in dict.fromkeys(name for name in [*old, *new] if name.startswith(("term/", "pass@", "accuracy@"))):
         lines.append(f"    {name:14} {_number(old, name)}  ->  {_number(new, name)}")
     lines.append(
         f"    {'tokens':14} {old['tokens']:6.1f}  ->  {new['tokens']:6.1f}"
         f"   ({new['rows']} rows, {new['episodes']} episodes)"
     )
-    samples = [s for s in _read(run / "samples.jsonl") if s["phase"] == "eval_greedy" and s["row"] == 0]
+    samples = [s for s in read_lines(run / "samples.jsonl") if s["phase"] == "eval_greedy" and s["row"] == 0]
     for sample in (samples[0], samples[-1]) if len(samples) > 1 else samples:
         lines.append(f"\n--- held-out row 0, greedy, step {sample['step']} ---")
         lines.append(render_transcript(sample))
@@ -79,9 +58,10 @@ def render_transcript(sample: Record) -> str:
             parts.append(f"[turn {number}, {agent} sees]\n{seen}")
             if agent in turn["responses"]:
                 parts.append(f"[turn {number}, {agent} writes]\n{turn['responses'][agent]}")
-        if "terms" in turn:
-            terms = ", ".join(f"{name} {value:.2f}" for name, value in turn["terms"].items())
-            parts.append(f"[score] {turn['score']:.2f} ({terms})")
+        if terms := turn.get("terms"):  # none in a step inside a turn (protocols), which scores nothing
+            total = turn.get("score", sum(terms.values()))
+            named = ", ".join(f"{name} {value:.2f}" for name, value in terms.items())
+            parts.append(f"[score] {total:.2f} ({named})")
     return "\n".join(parts)
 
 
@@ -89,76 +69,160 @@ def _number(record: Record, name: str) -> str:
     return f"{record[name]:6.3f}" if name in record else "     -"
 
 
-def write_plot(runs: Sequence[Path], path: Path) -> Path:
-    """Draw training and held-out score against steps; runs that differ only in their seed become a mean and a band.
-
-    Args:
-        runs: folders of runs.
-        path: the PNG to write.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
-    for label, members in _by_setting(runs).items():
-        records = [read_metrics(run) for run in members]
-        name = label if len(members) == 1 else f"{label} ({len(members)} seeds)"
-        _curve(left, [_series(r, "train") for r in records], name, smooth=True)
-        _curve(right, [_series(r, "eval") for r in records], name, smooth=False)
-        if len(members) == 1 and (held_out := [r for r in records[0] if r["phase"] == "eval"]):
-            steps = [r["step"] for r in held_out]
-            low, high = ([r[key] for r in held_out] for key in ("score_low", "score_high"))
-            right.fill_between(steps, low, high, alpha=0.2)
-    left.set(title="training rows", xlabel="step", ylabel="joint score")
-    right.set(title="held-out rows (sampled)", xlabel="step", ylabel="joint score")
-    for axis in (left, right):
-        axis.grid(alpha=0.3)
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(fontsize="small")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _by_setting(runs: Sequence[Path]) -> dict[str, list[Path]]:
-    """Runs whose settings agree in all but seed, output and what belongs to the machine, under one label each."""
-    from .run import read_config
-
-    groups: dict[str, list[Path]] = {}
-    labels: dict[str, str] = {}
-    for run in runs:
-        config = read_config(run)
-        key = json.dumps({k: v for k, v in config.items() if k not in _NOT_COMPARED}, sort_keys=True)
-        groups.setdefault(key, []).append(run)
-        labels[key] = f"{config['name']}, {config['env']}, {config['model']}"
-    names = list(labels.values())
-    # Settings that differ in more than the label tells are told apart by the path of their first run.
-    return {labels[k] if names.count(labels[k]) == 1 else str(members[0]): members for k, members in groups.items()}
+def render_evaluations(found: Mapping[str, Any]) -> str:
+    """The document of ``llm-marl eval`` as tables: one for each group, and one of the comparisons."""
+    tables = [_evaluation_table(group) for group in found["groups"]]
+    return _rendered([*tables, *_comparison_tables(found["comparisons"])])
 
 
-def _series(records: Iterable[Record], phase: str) -> dict[int, float]:
-    return {r["step"]: r["score"] for r in records if r["phase"] == phase}
+def _evaluation_table(group: Mapping[str, Any]) -> Table:
+    runs, seeds = group["runs"], group["seeds"]
+    sampled, greedy = group["sampled"], group["greedy"]
+    episodes = runs[0]["sampled"]["episodes"] // len(group["rows"])
+    steps = ", ".join(map(str, sorted({run["step"] for run in runs})))
+    several = len(seeds) > 1
+    table = Table(
+        title=f"{group['label']}: step {steps}",
+        caption=(
+            f"{_count(len(group['rows']), 'row')}, {_count(episodes, 'sampled episode')} of each and a greedy one; "
+            f"{_seeds(seeds)}.\nMean and 95 % bootstrap interval over {_units(group['rows'])}{' and runs' * several}."
+            f"{_warning([len(seeds)])}"
+        ),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("", no_wrap=True)
+    for phase in ("sampled", "greedy"):
+        table.add_column(phase, justify="right", no_wrap=True)
+
+    def row(name: str, one: Shown | None, two: Shown | None, digits: int, unit: str = "") -> None:
+        table.add_row(name, *(_interval(x, digits, unit) for x in (one, two)))
+
+    for name in dict.fromkeys([*sampled["mean"], *greedy["mean"]]):
+        digits = 1 if name.startswith("tokens") or name.endswith(("/words", "/characters")) else 3
+        row(name, sampled["mean"].get(name), greedy["mean"].get(name), digits)
+        if name in sampled["percent"]:
+            maximum = f"  % of {group['maxima'][name]:g}"
+            row(maximum, sampled["percent"][name], greedy["percent"].get(name), 1, " %")
+        if several and name in sampled["iqm"]:
+            row("  IQM over runs", sampled["iqm"][name], greedy["iqm"].get(name), 3)
+    table.add_section()
+    speeds = [
+        sum(run[phase]["tokens"] * run[phase]["episodes"] for run in runs)
+        / max(sum(run["speed"][phase]["seconds"] for run in runs), 1e-9)
+        for phase in ("sampled", "greedy")
+    ]
+    table.add_row("tokens/s, batched", *(f"{speed:,.0f}" for speed in speeds))
+    timed = [run["response_time"] for run in runs if run["response_time"] is not None]
+    for key, name in (("sum", "response s, in turn"), ("maximum", "response s, at once")):
+        if timed:
+            table.add_row(name, f"{sum(t[key]['value'] for t in timed) / len(timed):.2f}", "")
+    return table
 
 
-def _curve(axis: Any, series: Sequence[Mapping[int, float]], label: str, smooth: bool) -> None:
-    """The mean over runs at the steps that all of them have, and a band of one standard deviation."""
-    steps = sorted(set.intersection(*(set(s) for s in series)))
-    if not steps:
-        return
-    values = np.array([[s[step] for step in steps] for s in series])
-    if smooth:
-        values = np.array([_running_mean(row, max(len(steps) // 10, 1)) for row in values])
-    (line,) = axis.plot(steps, values.mean(axis=0), label=label, marker="" if smooth else "o")
-    if len(series) > 1:
-        mean, std = values.mean(axis=0), values.std(axis=0, ddof=1)
-        axis.fill_between(steps, mean - std, mean + std, color=line.get_color(), alpha=0.2)
+def render_comparison(found: Mapping[str, Any]) -> str:
+    """The document of ``llm-marl compare`` as one table, a column for each group; many groups fill several blocks."""
+    groups, against = found["groups"], {(one["phase"], one["b"]): one for one in found["comparisons"]}
+    blocks = [groups[i : i + COLUMNS] for i in range(0, len(groups), COLUMNS)]
+    tables = [_comparison_block(block, against) for block in blocks]
+    rows = groups[0]["rows"]
+    tables[0].title = f"{_count(len(rows), 'held-out row')}, last evaluation of each run"
+    notes = [
+        f"Mean and 95 % bootstrap interval over {_units(rows)} and runs."
+        f"{_warning([len(group['seeds']) for group in groups])}"
+    ]
+    if len(groups) > 1:
+        notes.append(
+            f"Against {groups[0]['label']}: difference, and P(higher), the probability that an episode scores higher "
+            "on the same row."
+        )
+    return "\n".join([_rendered(tables), "", *notes])
 
 
-def _running_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """Mean over the last ``width`` values, fewer at the start."""
-    sums = np.cumsum(np.insert(values, 0, 0.0))
-    ends = np.arange(1, len(values) + 1)
-    starts = np.maximum(ends - width, 0)
-    return (sums[ends] - sums[starts]) / (ends - starts)
+def _comparison_block(groups: Sequence[Mapping[str, Any]], against: Mapping[tuple[str, str], Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    table.add_column("", no_wrap=True)
+    for group in groups:
+        table.add_column("\n".join(textwrap.wrap(group["label"], 24)), justify="right", no_wrap=True)
+    table.add_row("seeds", *(", ".join(map(str, group["seeds"])) for group in groups))
+    table.add_row("step", *(str(group["step"]) for group in groups))
+    for phase in ("sampled", "greedy"):
+        table.add_section()
+        told = [group[phase] for group in groups]
+        table.add_row(f"{phase} score", *(_interval(one["mean"]["score"], 3) for one in told))
+        if any(len(group["seeds"]) > 1 for group in groups):
+            table.add_row("  IQM over runs", *(_interval(one["iqm"]["score"], 3) for one in told))
+        if groups[0]["maxima"]:
+            best = groups[0]["maxima"]["score"]
+            table.add_row(f"  % of {best:g}", *(_interval(one["percent"].get("score"), 1, " %") for one in told))
+        if against:
+            pairs = [against.get((phase, group["label"]), {}) for group in groups]
+            table.add_row("  difference", *(_interval(pair.get("difference"), 3) for pair in pairs))
+            table.add_row("  P(higher)", *(_interval(pair.get("improvement"), 2) for pair in pairs))
+        for name in dict.fromkeys(name for one in told for name in one["means"]):
+            values = [one["means"].get(name) for one in told]
+            digits = 1 if name.startswith("tokens") else 3
+            table.add_row(f"  {name}", *("-" if v is None else f"{v:.{digits}f}" for v in values))
+    table.add_section()
+    for key, name in (("joint_actions", "joint actions"), ("tokens", "tokens sampled"), ("seconds", "seconds")):
+        spent = [sum(costs[key] for costs in group["costs"]) / len(group["costs"]) for group in groups]
+        table.add_row(f"{name}, a run", *(f"{value:,.0f}" for value in spent))
+    return table
+
+
+def _comparison_tables(comparisons: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """A table for each first group, which is one."""
+    if not comparisons:
+        return []
+    table = Table(
+        title=f"Against {comparisons[0]['a']}, on the same rows",
+        caption="Difference of mean scores, and the probability that an episode scores higher on the same row (0.5: no "
+        "difference); 95 % bootstrap intervals.",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    for name in ("", "phase", "difference", "P(higher)"):
+        table.add_column(name, justify="left" if name in ("", "phase") else "right")
+    for one in comparisons:
+        table.add_row(one["b"], one["phase"], _interval(one["difference"], 3), _interval(one["improvement"], 2))
+    return [table]
+
+
+def _rendered(tables: Iterable[Table]) -> str:
+    """As plain text, as wide as it needs to be: what is piped into a file must not be cut."""
+    console = Console(width=1000, force_terminal=False, no_color=True, highlight=False)
+    with console.capture() as capture:
+        for table in tables:
+            console.print(table)
+            console.print()
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().split("\n"))
+
+
+def _interval(shown: Shown | None, digits: int, unit: str = "") -> str:
+    if shown is None:
+        return "-"
+    value, low, high = (f"{shown[key]:.{digits}f}" for key in ("value", "low", "high"))
+    return f"{value}{unit} [{low}, {high}]"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'s' * (number != 1)}"
+
+
+def _units(rows: Sequence[str]) -> str:
+    """What intervals are over, beside runs: of a single row, its episodes."""
+    return "rows" if len(rows) > 1 else "episodes"
+
+
+def _warning(seeds: Sequence[int]) -> str:
+    few = any(1 < count < FEW_RUNS for count in seeds)
+    return f" Over fewer than {FEW_RUNS} runs it is too narrow." * few
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} runs, seeds {', '.join(map(str, seeds))}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llm_marl_envs.errors import ConfigError
 
-from ..report import write_plot
+from ..figures import write_plot
 
 
 def main(args: list[str]) -> int:
