@@ -27,6 +27,8 @@ class Batch:
 
     Attributes:
         agents: (N) names, in the order of the columns below.
+        node_weight: (M,) weight of the node in the objective of its root; those of a turn sum to 1 for each root, less
+            what branches that ended would have had. 0 below a greedy joint response.
         root: (M,) which episode start the node belongs to, 0 to P - 1.
         turn: (M,) turns played before the node; 0 at a root.
         parent_step: (M,) the step that led to the node; -1 at a root.
@@ -38,11 +40,15 @@ class Batch:
         response_node: (B,) the node where the response was given.
         response_agent: (B,) column of the agent.
         responses: (B) the responses.
-        weight: (B,) weight of the response in the objective of its root (FACTS: G^-t / G in a tree). The weights of
-            an agent at turn 0 sum to 1 for each root.
+        weight: (B,) weight of the response in the objective of its root (G^-t / G in a tree). The weights of an agent
+            at turn 0 sum to 1 for each root. 0 for responses that nothing is learned from: held and greedy ones.
         clipped: (B,) bool, whether the text had to be changed to fit the action space.
         actions: (K) the joint action that was played: what each agent's environment received.
+        step_histories: (K) the joint history with the step's joint action at its end, as text.
         step_node: (K,) the node where the step was taken.
+        step_share: (K,) the step's part in its node: 1 over the number of sampled joint actions there; 0 for a greedy
+            one beside them; 1 for the only one further down.
+        greedy: (K,) bool; whether it is a greedy joint response, or lies below one.
         step_response: (K, N) the response that each agent contributed; -1 where the agent was not asked.
         rewards: (K, N) float64, finite; 0 for an agent that had left.
         present: (K, N) bool; False for an agent that had left the episode before the step.
@@ -52,6 +58,7 @@ class Batch:
     """
 
     agents: tuple[str, ...]
+    node_weight: np.ndarray
     root: np.ndarray
     turn: np.ndarray
     parent_step: np.ndarray
@@ -65,7 +72,10 @@ class Batch:
     weight: np.ndarray
     clipped: np.ndarray
     actions: Sequence[Mapping[str, str]]
+    step_histories: Sequence[str]
     step_node: np.ndarray
+    step_share: np.ndarray
+    greedy: np.ndarray
     step_response: np.ndarray
     rewards: np.ndarray
     present: np.ndarray
@@ -83,6 +93,19 @@ class Batch:
         """(K,) the step before each step; -1 for first steps."""
         return self.parent_step[self.step_node]
 
+    @property
+    def next_node(self) -> np.ndarray:
+        """(K,) the node that each step led to; -1 where it ended the episode."""
+        following = np.full(len(self.step_node), -1)
+        inner = self.parent_step >= 0
+        following[self.parent_step[inner]] = np.flatnonzero(inner)
+        return following
+
+    @property
+    def trained(self) -> np.ndarray:
+        """(B,) bool; False for responses that are baselines only."""
+        return self.weight > 0
+
     def tokens(self, pad_id: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All responses padded on the right: token ids (B, T) int64, mask (B, T) bool, log-probs (B, T) float32."""
         width = max((len(r.token_ids) for r in self.responses), default=0)
@@ -97,8 +120,8 @@ class Batch:
         return ids, mask, logprobs
 
     def of_agent(self, agent: str) -> np.ndarray:
-        """Indices (b,) of the agent's responses."""
-        return np.flatnonzero(self.response_agent == self.agents.index(agent))
+        """Indices (b,) of the agent's responses that are learned from."""
+        return np.flatnonzero((self.response_agent == self.agents.index(agent)) & self.trained)
 
     @property
     def scores(self) -> np.ndarray:

@@ -2,7 +2,10 @@
 
     train ALGORITHM --env ID --model NAME   train agents
     train --resume RUN                      go on with a run
-    eval RUN                                repeat the evaluation of a run's newest checkpoint
+    eval RUN...                             play held-out rows with each run's newest checkpoint
+    eval --env ID --model NAME              play them with untrained models, under any protocol
+    compare RUN RUN...                      hold runs against each other: a figure and a table
+    crossplay RUN RUN...                    let agents of different runs play together
     plot RUN...                             draw learning curves
     export RUN --to DIR                     write one adapter folder per agent
     list                                    environments, algorithms, configurations
@@ -32,6 +35,8 @@ COMMANDS = Table(
     {
         "train": "llm_marl_baselines.commands.train:main",
         "eval": "llm_marl_baselines.commands.evaluation:main",
+        "compare": "llm_marl_baselines.commands.compare:main",
+        "crossplay": "llm_marl_baselines.commands.crossplay:main",
         "plot": "llm_marl_baselines.commands.plot:main",
         "export": "llm_marl_baselines.commands.export:main",
         "list": "llm_marl_baselines.commands.listing:main",

@@ -82,6 +82,11 @@ class TrainConfig:
         env: environment id, or package.module:id.
         model: smollm2, tiny, a folder, or a hub id; or a mapping from agent to one of these.
         env_args: keyword arguments of the environment.
+        protocol: who answers when: parallel (all at once), sequential, discussion, single (one model for all roles), or
+            package.module:Class of a wrapper.
+        protocol_args: keyword arguments of the protocol's wrapper, such as {rounds: 2}.
+        policy: who holds a seat, by agent, where it is not ``model``'s fresh adapter: RUN or MODEL to start from, or
+            frozen:RUN, frozen:MODEL for a partner that is not trained.
         sharing: isolated (an adapter per agent), shared (one adapter for all) or full (own weights each).
         steps: updates.
         rows_per_step: episode starts (data rows) of one update.
@@ -111,6 +116,9 @@ class TrainConfig:
     env: str
     model: str | dict[str, str]
     env_args: dict[str, Any] = field(default_factory=dict)
+    protocol: str = "parallel"
+    protocol_args: dict[str, Any] = field(default_factory=dict)
+    policy: dict[str, str] = field(default_factory=dict)
     sharing: Literal["isolated", "shared", "full"] = "isolated"
     steps: int = 100
     rows_per_step: int = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ class OptimConfig:
 
     Attributes:
         lr: peak learning rate. 1e-3 fits LoRA adapters of a small model; full weights want 5e-6 to 2e-5.
+        critic_lr: of critics; unset: ``lr``.
         schedule: ``constant``, or decay by ``linear`` or ``cosine`` that would reach 0 one step after the last.
         warmup_steps: steps of linear warm-up.
         betas, eps, weight_decay: AdamW's own.
@@ -28,6 +29,7 @@ class OptimConfig:
     """
 
     lr: float = 1e-3
+    critic_lr: float | None = None
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     warmup_steps: int = 0
     betas: tuple[float, float] = (0.9, 0.999)
@@ -36,8 +38,10 @@ class OptimConfig:
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.lr >= 0 or not math.isfinite(self.lr):
-            raise ConfigError(f"optim.lr must be a number of at least 0, not {self.lr}.")
+        for name in ("lr", "critic_lr"):
+            value = getattr(self, name)
+            if value is not None and (not value >= 0 or not math.isfinite(value)):
+                raise ConfigError(f"optim.{name} must be a number of at least 0, not {value}.")
         if self.schedule not in ("constant", "linear", "cosine"):
             raise ConfigError(f"optim.schedule is constant, linear or cosine, not {self.schedule!r}.")
         for name in ("max_grad_norm", "warmup_steps", "weight_decay", "eps"):
@@ -65,11 +69,21 @@ class Optimizers:
         parameters: learner -> its trainable weights.
         config: see :class:`OptimConfig`.
         num_steps: length of the run, for the schedule.
+        critics: learners whose learning rate is ``critic_lr``.
     """
 
-    def __init__(self, parameters: Mapping[str, Sequence[torch.nn.Parameter]], config: OptimConfig, num_steps: int):
+    def __init__(
+        self,
+        parameters: Mapping[str, Sequence[torch.nn.Parameter]],
+        config: OptimConfig,
+        num_steps: int,
+        critics: Collection[str] = (),
+    ):
         self.config = config
         self.num_steps = num_steps
+        self._factor = {name: 1.0 for name in parameters}
+        if config.critic_lr is not None:
+            self._factor |= {name: config.critic_lr / config.lr if config.lr else 0.0 for name in critics}
         self._parameters = {name: list(ps) for name, ps in parameters.items()}
         self._adam = {
             name: torch.optim.AdamW(
@@ -109,7 +123,7 @@ class Optimizers:
                     if p.grad is not None:
                         p.grad.mul_(self.config.max_grad_norm / norms[name])
             for group in adam.param_groups:
-                group["lr"] = lr
+                group["lr"] = lr * self._factor[name]
             adam.step()
         self.zero_grad()
         return norms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import numpy as np
 from pettingzoo import ParallelEnv
 
-from llm_marl_envs.spaces import UnicodeText
+from llm_marl_envs.spaces import nearest, shortest
 from llm_marl_envs.text import render_turn
 
 from .batch import Batch
 from .errors import EpisodeError, NonFiniteError
-from .plan import Plan, Start
+from .plan import JointAction, Plan, Start
 from .policies.base import Message, Response
 
 
@@ -32,6 +31,7 @@ class Node:
     observations: dict[str, str]
     infos: Mapping[str, Mapping[str, Any]]
     messages: dict[str, tuple[Message, ...]]
+    greedy: bool = False  # below a greedy joint response, where only greedy ones follow
     told: list[str] = field(default_factory=list)  # the joint history before this node, a text per turn
     played: list[dict[str, str]] = field(default_factory=list)  # joint actions before this node, for replays
     seen: list[dict[str, str]] = field(default_factory=list)  # observations before this node, for replays
@@ -45,7 +45,8 @@ class Node:
 class Step:
     node: Node
     index: int
-    siblings: int
+    share: float  # of the node's weight that its branch carries
+    greedy: bool
     actions: dict[str, str]
     env: ParallelEnv
 
@@ -65,6 +66,8 @@ class Recorder:
         self.response_rows: list[tuple[int, int, float, bool]] = []  # node, agent, weight, clipped
         self.steps: list[list[int]] = []
         self.step_node: list[int] = []
+        self.step_share: list[tuple[float, bool]] = []
+        self.step_histories: list[str] = []
         self.present: list[list[bool]] = []
         self.actions: list[dict[str, str]] = []
         self.outcomes: dict[int, tuple[list[float], bool, bool, Mapping[str, Any]]] = {}
@@ -82,21 +85,29 @@ class Recorder:
         for agent, responses in given.items():
             first[agent] = len(self.responses)
             texts[agent] = []
-            for response in responses:
-                text = _fit(node.env, agent, response.text)
+            own = 0 if node.greedy else len(responses) - self.plan.baselines(len(given), node.turn)
+            for g, response in enumerate(responses):
+                text = nearest(node.env.action_space(agent), response.text)
                 texts[agent].append(text)
-                column = self.agents.index(agent)
-                self.response_rows.append((number, column, node.weight / len(responses), text != response.text))
+                weight = node.weight / own if g < own else 0.0
+                self.response_rows.append((number, self.agents.index(agent), weight, text != response.text))
                 self.responses.append(response)
-        combinations = _combinations(self.plan, node.turn, {a: len(r) for a, r in given.items()})
-        idle = {a: _idle_action(node.env, a) for a in node.env.agents if a not in given}
+        idle = {a: shortest(node.env.action_space(a)) for a in node.env.agents if a not in given}
+        if node.greedy:
+            joint = [JointAction(dict.fromkeys(given, 0), 1.0, greedy=True)]
+        else:
+            joint = self.plan.joint_actions(list(given), node.turn)
         steps = []
-        for chosen in combinations:
+        for action in joint:
+            chosen = action.chosen
             row = [-1] * len(self.agents)
             for agent, g in chosen.items():
                 row[self.agents.index(agent)] = first[agent] + g
             actions = {a: texts[a][chosen[a]] if a in chosen else idle[a] for a in node.env.agents}
-            steps.append(Step(node, len(self.steps), len(combinations), actions, node.env))
+            steps.append(Step(node, len(self.steps), action.share, action.greedy, actions, node.env))
+            self.step_share.append((action.share, action.greedy))
+            asked = {a: actions[a] for a in chosen}
+            self.step_histories.append("\n\n".join([*node.told, render_turn(node.turn + 1, node.observations, asked)]))
             self.steps.append(row)
             self.step_node.append(number)
             self.present.append([a in node.env.agents for a in self.agents])
@@ -133,6 +144,7 @@ class Recorder:
         responses = np.array(self.steps, dtype=np.int64).reshape(-1, len(self.agents))
         return Batch(
             agents=self.agents,
+            node_weight=np.array([n.weight for n in self.nodes]),
             root=np.array([n.root for n in self.nodes]),
             turn=np.array([n.turn for n in self.nodes]),
             parent_step=np.array([n.parent_step for n in self.nodes]),
@@ -146,7 +158,10 @@ class Recorder:
             weight=np.array([r[2] for r in rows], dtype=np.float64),
             clipped=np.array([r[3] for r in rows], dtype=bool),
             actions=self.actions,
+            step_histories=self.step_histories,
             step_node=np.array(self.step_node),
+            step_share=np.array([share for share, _ in self.step_share]),
+            greedy=np.array([greedy for _, greedy in self.step_share], dtype=bool),
             step_response=responses,
             rewards=np.array([o[0] for o in outcomes], dtype=np.float64),
             present=np.array(self.present, dtype=bool).reshape(-1, len(self.agents)),
@@ -157,34 +172,8 @@ class Recorder:
         )
 
 
-def _combinations(plan: Plan, turn: int, counts: Mapping[str, int]) -> list[dict[str, int]]:
-    """The joint actions at a node: for each, which of its responses every acting agent contributes."""
-    if plan.pairing == "cross":
-        return [dict(zip(counts, chosen, strict=True)) for chosen in itertools.product(*map(range, counts.values()))]
-    return [dict.fromkeys(counts, g) for g in range(plan.branches(len(counts), turn))]
-
-
 def _state(env: ParallelEnv) -> str | None:
     try:
         return str(env.state())
     except NotImplementedError:
         return None
-
-
-def _fit(env: ParallelEnv, agent: str, text: str) -> str:
-    """The text cut to the agent's action space: a rambling model is data, not an error."""
-    space = env.action_space(agent)
-    if isinstance(space, UnicodeText):
-        fitted = space.clip(text)
-    else:
-        fitted = "".join(c for c in text if c in space.character_set)[: space.max_length]
-    if not space.contains(fitted):
-        fitted = _idle_action(env, agent)
-    return fitted
-
-
-def _idle_action(env: ParallelEnv, agent: str) -> str:
-    """What stands for the action of an agent that is not asked, or whose text has nothing that the space allows."""
-    space = env.action_space(agent)
-    filler = " " if space.contains(" " * max(space.min_length, 1)) else next(iter(space.character_set))
-    return filler * space.min_length

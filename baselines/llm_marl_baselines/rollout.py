@@ -6,6 +6,7 @@ at each turn every pending question to a policy (agents, groups, prompts, branch
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -14,7 +15,7 @@ from typing import Any, Literal
 from gymnasium.spaces import Text
 from pettingzoo import ParallelEnv
 
-from llm_marl_envs.errors import ConfigError
+from llm_marl_envs.errors import CloneUnsupportedError, ConfigError
 from llm_marl_envs.text import render_turn
 from llm_marl_envs.vector import step_together
 
@@ -73,7 +74,7 @@ def collect(
     while level:
         if turn == plan.max_turns:
             raise EpisodeError(f"{level[0].env} has not ended after {turn} turns: it needs a finite horizon.")
-        count = sum(plan.branches(len(node.acting), turn) for node in level)
+        count = sum(1 if node.greedy else len(plan.joint_actions(node.acting, turn)) for node in level)
         plan.check(len(recorder.steps) + count, f"{len(starts)} starts, turn {turn + 1}")
         answers = _ask(policies, level, plan, derive_seed(seed, turn), greedy)
         steps = [s for node, given in zip(level, answers, strict=True) for s in recorder.add_node(node, given)]
@@ -97,16 +98,32 @@ def collect(
 def _ask(
     policies: Mapping[str, Policy], level: Sequence[Node], plan: Plan, seed: int, greedy: bool
 ) -> list[dict[str, list[Response]]]:
-    """For each node and acting agent its responses. Equal questions of a turn are asked once, with more samples."""
+    """For each node and acting agent its responses: the sampled ones, then the greedy one where the plan has one."""
+    answers: list[dict[str, list[Response]]] = [{a: [] for a in node.acting} for node in level]
+    sampled = [0 if node.greedy else plan.samples(len(node.acting), node.turn) for node in level]
+    _answer(policies, level, sampled, answers, seed, greedy)
+    if plan.greedy:
+        _answer(policies, level, [1] * len(level), answers, seed, True)
+    return answers
+
+
+def _answer(
+    policies: Mapping[str, Policy],
+    level: Sequence[Node],
+    samples: Sequence[int],
+    answers: Sequence[dict[str, list[Response]]],
+    seed: int,
+    greedy: bool,
+) -> None:
+    """Append ``samples[i]`` responses of each agent that acts at node i to ``answers[i]``. Equal questions are asked
+    once, with more samples."""
     wanted: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, int]]] = {}
     messages: dict[tuple[str, Any], tuple[Message, ...]] = {}
     for i, node in enumerate(level):
-        samples = plan.group_size if plan.shape == "tree" or node.turn == 0 else 1
-        for agent in node.acting:
+        for agent in node.acting if samples[i] else ():
             key = (agent, tuple((m["role"], m["content"]) for m in node.messages[agent]))
-            wanted.setdefault(key, []).append((i, samples))
+            wanted.setdefault(key, []).append((i, samples[i]))
             messages[key] = node.messages[agent]
-    answers: list[dict[str, list[Response]]] = [{} for _ in level]
     distinct = {id(p): p for p in policies.values()}
     for number, policy in enumerate(distinct.values()):
         keys = [key for key in wanted if policies[key[0]] is policy]
@@ -121,9 +138,8 @@ def _ask(
             )
         for key, responses in zip(keys, given, strict=True):
             rest = iter(responses)
-            for i, samples in wanted[key]:
-                answers[i][key[0]] = list(itertools.islice(rest, samples))
-    return answers
+            for i, count in wanted[key]:
+                answers[i][key[0]] += itertools.islice(rest, count)
 
 
 def _root(env: ParallelEnv, start: Start, index: int) -> Node:
@@ -156,10 +172,11 @@ def _child(step: Step, observations: Mapping[str, Any], infos: Mapping[str, Any]
         node.root,
         node.turn + 1,
         step.index,
-        node.weight / step.siblings,
+        0.0 if step.greedy else node.weight * step.share,
         shown,
         infos,
         messages,
+        step.greedy,
         [*node.told, render_turn(node.turn + 1, node.observations, asked)],
         [*node.played, step.actions],
         [*node.seen, node.observations],
@@ -183,7 +200,8 @@ def _copy(node: Node, make_env: Callable[[], ParallelEnv]) -> ParallelEnv:
     # Only a clone() that the class itself defines: PettingZoo's wrappers forward attributes, so an inherited one would
     # silently give the environment without its wrapper.
     if "clone" in vars(type(node.env)):
-        return node.env.clone()
+        with contextlib.suppress(CloneUnsupportedError):  # a wrapper around an environment that has none
+            return node.env.clone()
     env = make_env()
     observations, _ = env.reset(seed=node.start.seed, options=node.start.options and dict(node.start.options))
     for turn, (seen, actions) in enumerate(zip([*node.seen, node.observations], [*node.played, None], strict=True)):

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import itertools
 import json
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,19 +21,22 @@ from pettingzoo import ParallelEnv
 from llm_marl_envs import CollaborationEnv, make
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.registry import ENVIRONMENTS
+from llm_marl_envs.wrappers import wrap
 
-from . import checkpoint
-from .algorithms import ALGORITHMS, Algorithm
+from . import checkpoint, seats
+from .algorithms import ALGORITHMS
+from .algorithms.base import Algorithm
 from .config import TrainConfig
 from .files import write_whole
 from .plan import check_size
 from .policies.hf import HFPolicies
+from .policies.weights import Base
 from .rollout import check_spaces
 from .settings import Settings, settings_of
 from .trainer import MakeEnv, Trainer
+from .versions import versions
 
 CONFIG, VERSIONS = "config.yaml", "versions.json"
-_PACKAGES = ("llm-marl-envs", "llm-marl-baselines", "pettingzoo", "gymnasium", "numpy", "torch", "transformers", "peft")
 
 
 def choose_folder(settings: Settings) -> Path | None:
@@ -65,9 +66,7 @@ def create(settings: Settings) -> Path:
         if run is None:
             run = _make_free_folder(settings)
         run.mkdir(parents=True, exist_ok=True)
-        versions = {name: _version(name) for name in _PACKAGES}
-        versions |= {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-        (run / VERSIONS).write_text(json.dumps(versions, indent=1) + "\n", encoding="utf-8")
+        (run / VERSIONS).write_text(json.dumps(versions(), indent=1) + "\n", encoding="utf-8")
         write_whole(run / CONFIG, yaml.safe_dump(settings.as_dict(), sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise ConfigError(f"The output folder {run} cannot be written: {error}. Choose another --output.") from error
@@ -94,19 +93,23 @@ def read_config(run: Path) -> dict[str, Any]:
     return stored
 
 
-def build(settings: Settings, run: Path) -> Trainer:
+def build(settings: Settings, run: Path, bases: dict[str, Base] | None = None) -> Trainer:
     """Load environments and models and join them to a trainer. Nothing is sampled yet; what can be wrong with the
     settings shows before a model is loaded."""
     config = settings.train
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("This release trains in one process, and WORLD_SIZE says that there are several.")
-    make_env = env_factory(config.env, config.env_args)
+    make_env = env_factory(config.env, config.env_args, config.protocol, config.protocol_args)
     make_eval_env = eval_env_factory(config)
     algorithm: Algorithm = ALGORITHMS.resolve(settings.name)(settings.algorithm)
     env = make_env()
     check_spaces(env)
     check_size(algorithm.plan, env, config.rows_per_step)
-    policy = build_policy(config, env)
+    policy = build_policy(config, env, bases)
+    if config.steps and not policy.learners:
+        raise ConfigError(
+            "Every seat is frozen, so there is nothing to train: leave one out of --policy, or take --steps 0."
+        )
     return Trainer(config, algorithm, policy, make_env, make_eval_env, run, _flat(settings.as_dict()))
 
 
@@ -129,12 +132,14 @@ def restore(run: Path, episodes: int | None = None) -> tuple[Trainer, int]:
     return trainer, checkpoint.load(saved[-1], trainer.policy)["step"]
 
 
-def env_factory(env_id: str, kwargs: Mapping[str, Any]) -> MakeEnv:
-    """A function that gives fresh environments. Ours are cloned from one, so that data is read once."""
-    first = make(env_id, **kwargs)
-    if isinstance(first, CollaborationEnv):
-        return first.clone
-    return lambda: make(env_id, **kwargs)
+def env_factory(
+    env_id: str, kwargs: Mapping[str, Any], protocol: str = "parallel", protocol_args: Mapping[str, Any] | None = None
+) -> MakeEnv:
+    """A function that gives fresh environments, played by a protocol. Those that can are cloned from one, so that data
+    is read once."""
+    build = lambda: wrap(make(env_id, **kwargs), protocol, **(protocol_args or {}))  # noqa: E731
+    first = build()
+    return first.clone if isinstance(first.unwrapped, CollaborationEnv) and "clone" in vars(type(first)) else build
 
 
 def eval_env_factory(config: TrainConfig) -> MakeEnv:
@@ -150,7 +155,7 @@ def eval_env_factory(config: TrainConfig) -> MakeEnv:
     if changes is None and "data" not in config.env_args:
         changes = {"split": "eval"}
     if changes is not None:
-        return env_factory(config.env, {**config.env_args, **changes})
+        return env_factory(config.env, {**config.env_args, **changes}, config.protocol, config.protocol_args)
 
     def no_held_out_rows() -> ParallelEnv:
         raise ConfigError(
@@ -163,8 +168,8 @@ def eval_env_factory(config: TrainConfig) -> MakeEnv:
     return no_held_out_rows
 
 
-def build_policy(config: TrainConfig, env: ParallelEnv) -> HFPolicies:
-    """The language-model policies of a run, one object for all agents."""
+def build_policy(config: TrainConfig, env: ParallelEnv, bases: dict[str, Base] | None = None) -> HFPolicies:
+    """The language-model policies of a run, one object for all agents. ``bases``: models in memory already."""
     models = set(config.model.values()) if isinstance(config.model, dict) else {config.model}
     if threads := config.threads or (1 if models == {"tiny"} else None):
         torch.set_num_threads(threads)
@@ -173,6 +178,8 @@ def build_policy(config: TrainConfig, env: ParallelEnv) -> HFPolicies:
         raise ConfigError(f"model names {sorted(config.model)}, and the agents are {agents}: name a model for each.")
     if strangers := set(config.sampling.agents) - set(agents):
         raise ConfigError(f"sampling.agents names {sorted(strangers)}, and the agents are {agents}.")
+    if strangers := set(config.policy) - set(agents):
+        raise ConfigError(f"policy names {sorted(strangers)}, and the agents are {agents}.")
     sampling = {a: config.sampling.of(a, env.action_space(a).max_length) for a in agents}
     return HFPolicies(
         agents,
@@ -189,6 +196,8 @@ def build_policy(config: TrainConfig, env: ParallelEnv) -> HFPolicies:
         score_tokens=config.score_tokens,
         packing=config.packing,
         seed=config.seed,
+        seats={agent: seats.resolve(spec, agent) for agent, spec in config.policy.items()},
+        bases=bases,
     )
 
 
@@ -205,13 +214,6 @@ def _make_free_folder(settings: Settings) -> Path:
             continue
         return run
     raise AssertionError("itertools.count ends never")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -41,7 +41,7 @@ def parse(name: str, args: Sequence[str]) -> Settings:
         ConfigError: an unknown key, a wrong type, a value out of range.
         UnknownNameError: no such algorithm.
     """
-    return _settings_from(name, lambda parser: parser.parse_args(_with_config_paths(args)))
+    return _settings_from(name, lambda parser: parser.parse_args(_with_seats(_with_config_paths(args))))
 
 
 def _settings_from(name: str, read: Callable[[ArgumentParser], Namespace]) -> Settings:
@@ -90,6 +90,46 @@ def _with_config_paths(args: Sequence[str]) -> list[str]:
             out[i + 1] = str(config_path(out[i + 1]))
         elif arg.startswith("--config="):
             out[i] = f"--config={config_path(arg.partition('=')[2])}"
+    return out
+
+
+# Below these settings stand names that are not ours (agents, keyword arguments): they keep their hyphens.
+_FOREIGN = (
+    *("env_args", "eval_env_args", "protocol_args", "policy", "model", "sampling.agents"),
+    "prompts.chat_template_kwargs",
+)
+
+
+def underscored(arg: str) -> str:
+    """``--eval-every 5`` as ``--eval_every``: both spellings of a key are accepted, values stay as they are."""
+    if not arg.startswith("--"):
+        return arg
+    key, equals, value = arg.partition("=")
+    name = key[2:].replace("-", "_")
+    for ours in _FOREIGN:
+        if name.startswith(f"{ours}."):
+            name = ours + key[2:][len(ours) :]
+    return f"--{name}{equals}{value}"
+
+
+def _with_seats(args: Sequence[str]) -> list[str]:
+    """``--policy ROLE=RUN`` as ``--policy.ROLE=RUN``, which may be given for several roles."""
+    out: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        key, equals, value = arg.partition("=")
+        if key != "--policy":
+            out.append(arg)
+            continue
+        if not equals:
+            value = next(rest, "")
+        if value.lstrip().startswith("{"):
+            out.append(f"--policy={value}")
+            continue
+        role, equals, seat = value.partition("=")
+        if not (role and equals and seat):
+            raise ConfigError(f"--policy takes ROLE=RUN, ROLE=MODEL or ROLE=frozen:..., not {value!r}.")
+        out.append(f"--policy.{role}={seat}")
     return out
 
 

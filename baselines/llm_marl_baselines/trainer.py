@@ -19,7 +19,7 @@ from llm_marl_envs import CollaborationEnv
 from llm_marl_envs.errors import ConfigError
 
 from . import checkpoint
-from .algorithms import Algorithm
+from .algorithms.base import Algorithm
 from .batch import Batch
 from .config import TrainConfig
 from .errors import Interrupted, NonFiniteError
@@ -60,9 +60,10 @@ class Trainer:
         self.agents = list(env.possible_agents)
         self.policies = dict.fromkeys(self.agents, self.policy)
         self._num_rows = num_rows(env)
-        learners = dict.fromkeys(self.policy.learner_of(a) for a in self.agents)
-        parameters = {learner: self.policy.parameters(learner) for learner in learners}
-        self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps)
+        self.num_turns: int | None = getattr(env, "num_turns", None)
+        self.algorithm.prepare(self.policy, self.agents)
+        parameters = {learner: self.policy.parameters(learner) for learner in self.policy.learners}
+        self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps, self.policy.critics)
 
     def train(self, resume: bool = False) -> None:
         """Run all steps, or go on from the newest checkpoint.
@@ -142,28 +143,34 @@ class Trainer:
             executor=executor,
         )
         clock.append(time.perf_counter())
+        found: list[dict[str, float]] = []
         try:
-            stats = self.algorithm.update(batch, self.policy)
-            norms = self.optimizers.step(step)
+            for stats in self.algorithm.update(batch, self.policy):
+                norms = self.optimizers.step(step)
+                # A learner that had no gradient in one of several passes does not count in that pass.
+                found.append({**stats, **{f"{name}/grad_norm": n for name, n in norms.items() if n or not found}})
         except NonFiniteError as error:
             path = save_batch(self.run / f"bad-batch-step-{step:06d}.npz", batch, starts)
-            self._save(log, step)  # no weight has moved since that step
+            weights = "The weights have moved since, so the newest checkpoint is an older one"
+            if not found:  # in the first pass over the batch: no weight has moved since it was sampled
+                self._save(log, step)
+                weights = f"The weights that it was sampled with are in the checkpoint of step {step}"
             raise NonFiniteError(
-                f"Step {step}: {error}. The batch is saved in {path}, and the weights that it was sampled with in the "
-                f"checkpoint of step {step}. Lower optim.lr, or look at the batch's rewards and log-probabilities."
+                f"Step {step}: {error}. The batch is saved in {path}. {weights}. Lower optim.lr, or look at the "
+                "batch's rewards and log-probabilities."
             ) from error
         clock.append(time.perf_counter())
-        record: dict[str, Any] = {"step": step + 1, "phase": "train", **measures(batch), **stats}
-        record |= {f"{name}/grad_norm": norm for name, norm in norms.items()}
+        record: dict[str, Any] = {"step": step + 1, "phase": "train", **measures(batch, self.num_turns), **means(found)}
         record["lr"] = self.config.optim.lr_at(step, self.config.steps)
         log.metrics(record)
         tokens = sum(len(r.token_ids) for r in batch.responses)
         seconds = {"rollout": clock[1] - clock[0], "update": clock[2] - clock[1]}
         log.write(
-            "timing.jsonl", {"step": step + 1, **seconds, "tokens_per_s": tokens / max(clock[2] - clock[0], 1e-9)}
+            "timing.jsonl",
+            {"step": step + 1, **seconds, "tokens": tokens, "tokens_per_s": tokens / max(clock[2] - clock[0], 1e-9)},
         )
         if self.config.samples_every and step % self.config.samples_every == 0:
-            end = int(np.flatnonzero(batch.terminated | batch.truncated)[0])
+            end = int(np.flatnonzero((batch.terminated | batch.truncated) & ~batch.greedy)[0])
             episode = transcript(batch, episode_steps(batch, end))
             log.write("samples.jsonl", {"step": step + 1, "phase": "train", **episode})
         spent = clock[2] - clock[0]
@@ -217,23 +224,48 @@ def num_rows(env: ParallelEnv) -> int | None:
     return len(base.rows) if isinstance(base, CollaborationEnv) else None
 
 
-def measures(batch: Batch) -> dict[str, float]:
-    """Means over a batch's joint actions and responses, for the log."""
-    told = [step_terms(batch, k) for k in range(len(batch.infos))]
-    names = dict.fromkeys(name for terms in told for name in terms)
-    lengths = [len(r.token_ids) for r in batch.responses]
-    answers = {
-        "response_tokens": float(np.mean(lengths)),
-        "cut_share": float(np.mean([not r.finished for r in batch.responses])),
-        "clipped_share": float(batch.clipped.mean()),
-    }
-    return {
-        "score": float(batch.scores.mean()),
-        "reward": float(batch.rewards[batch.present].mean()),
-        **{f"term/{name}": float(np.mean([terms.get(name, 0.0) for terms in told])) for name in names},
+def means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """For each name the mean over the mappings that have it."""
+    names = dict.fromkeys(name for stats in found for name in stats)
+    return {name: float(np.mean([stats[name] for stats in found if name in stats])) for name in names}
+
+
+def measures(batch: Batch, num_turns: int | None = None) -> dict[str, float]:
+    """Means over a batch's sampled joint actions and their responses, for the log.
+
+    ``sampled_tokens`` and ``joint_actions`` count everything that was played, baselines included: what the batch cost.
+    ``ended_early`` is the share of episodes that ended before ``num_turns``, where that is more than 1.
+    """
+    sampled = np.flatnonzero(~batch.greedy)
+    # Steps inside a turn (a message, the first answer of a sequence) have no score of their own.
+    scored = [k for k in sampled.tolist() if any("score" in info for info in batch.infos[k].values())]
+    scored = scored or sampled.tolist()
+    told = [step_terms(batch, k) for k in scored]
+    between = [step_terms(batch, k) for k in sampled.tolist() if k not in scored]  # the cost of messages, for one
+    own = [batch.responses[b] for b in np.flatnonzero(batch.trained).tolist()]
+    ends = sampled[(batch.terminated | batch.truncated)[sampled]]
+    found: dict[str, float] = {
+        "score": float(batch.scores[scored].mean()),
+        "reward": float(batch.rewards[sampled][batch.present[sampled]].mean()),
+        **{f"term/{name}": value for name, value in {**_mean_terms(between), **_mean_terms(told)}.items()},
         "joint_actions": len(batch.rewards),
-        **(answers if lengths else {}),
+        "sampled_tokens": sum(len(r.token_ids) for r in batch.responses),
     }
+    if own:
+        found |= {
+            "response_tokens": float(np.mean([len(r.token_ids) for r in own])),
+            "cut_share": float(np.mean([not r.finished for r in own])),
+            "clipped_share": float(batch.clipped[batch.trained].mean()),
+        }
+    if num_turns is not None and num_turns > 1:
+        found["ended_early"] = float(np.mean(batch.turn[batch.step_node[ends]] + 1 < num_turns))
+    return found
+
+
+def _mean_terms(told: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each term; one that a score does not name is 0 there."""
+    names = dict.fromkeys(name for terms in told for name in terms)
+    return {name: float(np.mean([terms.get(name, 0.0) for terms in told])) for name in names}
 
 
 def save_batch(path: Path, batch: Batch, starts: Sequence[Start]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from llm_marl_envs.errors import ConfigError
 
 from .batch import Batch
 from .errors import NonFiniteError
-from .losses import Reduction, kl_to_reference, length_scale, policy_gradient
+from .losses import Reduction, clipped_ratio, kl_to_reference, length_scale, policy_gradient
 from .policies.base import TrainablePolicy
 
 
@@ -20,20 +21,49 @@ class LossConfig:
     """How token log-probabilities become a loss.
 
     Attributes:
-        reduction: ``sequence`` sums over a response's tokens (the paper), ``token`` takes the mean over all tokens,
-            ``fixed`` divides the sum by ``fixed_length``.
+        reduction: ``sequence`` sums over a response's tokens (MAGRPO's paper), ``response`` takes each response's mean
+            (GRPO's), ``token`` the mean over all tokens, ``fixed`` divides the sum by ``fixed_length``.
         fixed_length: tokens, for ``fixed``.
         kl_coef: weight of the KL to the reference policy; 0 (the paper) leaves the reference out altogether.
+        clip_range: PPO's epsilon. Unset: log-probabilities themselves, without ratios (the paper).
+        epochs: passes over a batch, an optimiser step each. More than 1 needs ``clip_range``: from the second pass on
+            the policy is no longer the one that sampled.
     """
 
     reduction: Reduction = "sequence"
     fixed_length: int = 0
     kl_coef: float = 0.0
+    clip_range: float | None = None
+    epochs: int = 1
 
     def __post_init__(self) -> None:
         length_scale(self.reduction, np.ones(1), np.ones(1), self.fixed_length)
         if not self.kl_coef >= 0:
             raise ConfigError(f"loss.kl_coef must be at least 0, not {self.kl_coef}.")
+        if self.clip_range is not None and not 0 < self.clip_range < 1:
+            raise ConfigError(f"loss.clip_range must lie between 0 and 1, not {self.clip_range}; PPO's is 0.2.")
+        if self.epochs < 1:
+            raise ConfigError(f"loss.epochs must be at least 1, not {self.epochs}.")
+        if self.epochs > 1 and self.clip_range is None:
+            raise ConfigError(
+                f"loss.epochs={self.epochs} needs loss.clip_range (PPO's is 0.2): after the first pass the samples are "
+                "no longer the policy's own, and only a clipped ratio keeps it near them."
+            )
+
+
+def policy_updates(
+    policy: TrainablePolicy, batch: Batch, advantages: np.ndarray, config: LossConfig, stats: Mapping[str, float]
+) -> Iterator[dict[str, float]]:
+    """For each epoch add the gradients of all agents that are trained, and yield ``AGENT/NAME`` diagnostics of
+    :func:`accumulate_gradients`; the first ones with ``stats`` beside them. An optimiser step follows each yield."""
+    for epoch in range(config.epochs):
+        found = dict(stats) if epoch == 0 else {}
+        for agent in batch.agents:
+            if policy.trains(agent) and len(batch.of_agent(agent)):
+                own = accumulate_gradients(policy, batch, agent, advantages, config)
+                # After the first step a gap says what the step did, not how well sampling and scoring agree.
+                found |= {f"{agent}/{name}": v for name, v in own.items() if epoch == 0 or name != "logprob_gap"}
+        yield found
 
 
 def accumulate_gradients(
@@ -49,9 +79,9 @@ def accumulate_gradients(
         config: see :class:`LossConfig`.
 
     Returns:
-        ``loss``, and where they were computed ``entropy`` (nats per token), ``kl`` (nats per token) and
-        ``logprob_gap`` (largest difference between log-probs at sampling and now, absolute). Responses without an
-        advantage cost nothing and are left out of these, unless the KL needs them.
+        ``loss``, and where they were computed ``entropy`` (nats per token), ``kl`` (to the reference, nats per token),
+        ``clipped_ratio_share`` (of tokens) and ``logprob_gap`` (largest difference between log-probs at sampling and
+        now, absolute). Responses without an advantage cost nothing and are left out of these, unless the KL needs them.
 
     Raises:
         NonFiniteError: the loss is NaN or infinite.
@@ -76,12 +106,19 @@ def accumulate_gradients(
         for scored in policy.score(agent, prompts, tokens, reference=True, grad=False):
             reference |= {int(i): row for i, row in zip(scored.index, scored.logprobs, strict=True)}
     loss_sum = kl_sum = entropy_sum = gap = 0.0
+    clipped = 0
     for scored in policy.score(agent, prompts, tokens):
         index, mask, logprobs = scored.index.cpu(), scored.mask, scored.logprobs
+        width = logprobs.shape[1]
         rows_adv, rows_w = (v[index].to(logprobs) for v in (adv, w))
-        loss = policy_gradient(logprobs, mask, rows_adv, rows_w)
+        sampled = [torch.from_numpy(responses[int(i)].logprobs) for i in index]
+        if config.clip_range is None:
+            loss = policy_gradient(logprobs, mask, rows_adv, rows_w)
+        else:
+            then = torch.stack([_padded(row, width) for row in sampled]).to(logprobs)
+            loss, cut = clipped_ratio(logprobs, then, mask, rows_adv, rows_w, config.clip_range)
+            clipped += cut
         if config.kl_coef:
-            width = logprobs.shape[1]
             base = torch.stack([_padded(reference[int(i)], width) for i in index]).to(logprobs)
             loss = loss + config.kl_coef * kl_to_reference(logprobs, base, mask, rows_w)
             kl_sum += float(kl_to_reference(logprobs.detach(), base, mask, torch.ones_like(rows_w)))
@@ -90,11 +127,13 @@ def accumulate_gradients(
         loss.backward()
         loss_sum += float(loss.detach())
         entropy_sum += float(scored.entropy.sum())
-        gap = max(gap, _largest_gap(logprobs.detach(), mask, [responses[int(i)].logprobs for i in index]))
+        gap = max(gap, _largest_gap(logprobs.detach(), mask, sampled))
     count = float(lengths[used].sum())
     stats = {"loss": loss_sum, "entropy": entropy_sum / count, "logprob_gap": gap}
     if config.kl_coef:
         stats["kl"] = kl_sum / count
+    if config.clip_range is not None:
+        stats["clipped_ratio_share"] = clipped / count
     return stats
 
 
@@ -102,8 +141,8 @@ def _padded(row: torch.Tensor, width: int) -> torch.Tensor:
     return torch.nn.functional.pad(row[:width], (0, max(width - len(row), 0)))
 
 
-def _largest_gap(logprobs: torch.Tensor, mask: torch.Tensor, sampled: list[np.ndarray]) -> float:
+def _largest_gap(logprobs: torch.Tensor, mask: torch.Tensor, sampled: Sequence[torch.Tensor]) -> float:
     gap = 0.0
     for row, keep, then in zip(logprobs, mask, sampled, strict=True):
-        gap = max(gap, float((row[keep] - torch.from_numpy(then).to(row)).abs().max()))
+        gap = max(gap, float((row[keep] - then.to(row)).abs().max()))
     return gap

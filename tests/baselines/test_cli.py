@@ -90,9 +90,10 @@ def test_eval_repeats_the_evaluation(finished, capsys):
     capsys.readouterr()
     assert cli.main(["eval", str(finished), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["step"] == 3
+    (run,) = found["groups"][0]["runs"]
+    assert run["step"] == 3
     for phase, record in (("sampled", last[0]), ("greedy", last[1])):
-        assert found[phase] == {k: v for k, v in record.items() if k not in ("step", "phase")}
+        assert run[phase] == {k: v for k, v in record.items() if k not in ("step", "phase")}
     assert cli.main(["eval", str(finished)]) == 0
     assert "term/right" in capsys.readouterr().out
 
@@ -155,6 +156,8 @@ def test_the_papers_numbers(capsys):
             "reduction": "sequence",
             "fixed_length": 0,
             "kl_coef": 0.0,
+            "clip_range": None,
+            "epochs": 1,
         }
     w, c = found["writing"], found["coding"]
     assert (w["optim"]["lr"], w["sampling"]["temperature"], w["sampling"]["top_p"]) == (5e-6, 0.7, 0.9)
@@ -308,7 +311,7 @@ def test_more_wrong_values(capsys, tmp_path, monkeypatch):
 
 
 def test_help_of_every_command(capsys):
-    for args in (["train"], ["eval"], ["plot"], ["export"], ["list"]):
+    for args in (["train"], ["eval"], ["compare"], ["plot"], ["export"], ["list"]):
         assert cli.main([*args, "--help"]) == 0, args
         assert len(capsys.readouterr().out) > 100
 
@@ -359,13 +362,14 @@ def test_own_data_without_held_out_rows_is_never_evaluated_on_training_rows(caps
 
 
 def test_plots_tell_runs_with_other_settings_apart(finished, tmp_path):
-    from llm_marl_baselines.report import _by_setting
+    from llm_marl_baselines.logged import groups_of
 
     for folder, extra in (("x/run", "--optim.lr=0.1"), ("y/run", "--optim.lr=0.2"), ("z", "--seed=1")):
         assert cli.main([*SHORT[:-1], folder, extra, "--eval-every", "-1", "--steps", "1"]) == 0
     assert cli.main([*SHORT[:-1], "w", "--seed", "2", "--threads", "2", "--eval-every", "-1", "--steps", "1"]) == 0
-    groups = _by_setting([Path(p) for p in ("x/run", "y/run", "z", "w")])
-    assert sorted(sorted(map(str, runs)) for runs in groups.values()) == [["w", "z"], ["x/run"], ["y/run"]]
+    groups = groups_of([Path(p) for p in ("x/run", "y/run", "z", "w")])
+    folders = [sorted(str(one.run) for one in group) for group in groups.values()]
+    assert sorted(folders) == [["w", "z"], ["x/run"], ["y/run"]]
 
 
 def test_two_processes_do_not_train_in_one_folder(finished, capsys):

@@ -39,8 +39,8 @@ def learn(probe: str, seed: int, *extra: str, algorithm: type[MAGRPO] = MAGRPO, 
             trainer.algorithm.plan,
             seed=derive_seed(seed, "rollout", step),
         )
-        trainer.algorithm.update(batch, trainer.policy)
-        trainer.optimizers.step(step)
+        for _ in trainer.algorithm.update(batch, trainer.policy):
+            trainer.optimizers.step(step)
         if step % 10 == 9:
             score = trainer.run_evaluation(greedy=False).scores.mean()
             reached = (score - task.random_return) / (task.optimal_return - task.random_return)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from llm_marl_baselines.algorithms.magrpo import MAGRPO, groups
+from llm_marl_baselines.algorithms.group_relative import groups
+from llm_marl_baselines.algorithms.magrpo import MAGRPO
 from llm_marl_baselines.batch import Batch
 from llm_marl_baselines.errors import NonFiniteError
 from llm_marl_baselines.optim import OptimConfig, Optimizers
@@ -74,7 +75,7 @@ def test_gradient_equals_a_plain_loop_over_sequences(shape, pairing, extra):
     # Rewards with spread everywhere, so that every response counts.
     rewards = np.repeat(np.random.default_rng(1).normal(size=(len(batch.rewards), 1)), 2, axis=1)
     batch = dataclasses.replace(batch, rewards=rewards)
-    algorithm.update(batch, policy)
+    (_,) = algorithm.update(batch, policy)
     fast = {agent: gradient(policy, agent) for agent in AGENTS}
     for agent in AGENTS:
         clear(policy)
@@ -159,7 +160,7 @@ def test_float32_gradient_is_within_the_numerical_floor():
     rewards = np.repeat(np.random.default_rng(1).normal(size=(len(batch.rewards), 1)), 2, axis=1)
     batch = dataclasses.replace(batch, rewards=rewards)
     for policy in (wide, narrow):
-        algorithm.update(batch, policy)
+        (_,) = algorithm.update(batch, policy)
     for agent in AGENTS:
         exact = gradient(wide, agent)
         assert torch.linalg.norm(gradient(narrow, agent) - exact) <= 1e-5 * torch.linalg.norm(exact)
@@ -204,7 +205,7 @@ def test_a_group_without_spread_gives_no_update():
     batch = dataclasses.replace(batch, rewards=np.full(batch.rewards.shape, 0.1))
     optimizers = Optimizers({a: policy.parameters(a) for a in AGENTS}, OptimConfig(weight_decay=0.1), 1)
     before = {a: weights_of(policy, a) for a in AGENTS}
-    stats = MAGRPO(MAGRPO.Config()).update(batch, policy)
+    (stats,) = MAGRPO(MAGRPO.Config()).update(batch, policy)
     assert stats["zero_groups"] == 1 and stats["advantage_std"] == 0
     optimizers.step(0)
     for a in AGENTS:

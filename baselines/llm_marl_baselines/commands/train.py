@@ -15,18 +15,16 @@ from llm_marl_envs.errors import ConfigError
 from .. import run as runs
 from ..algorithms import ALGORITHMS
 from ..errors import Interrupted
-from ..report import summarize, write_plot
+from ..figures import write_plot
+from ..report import summarize
 from ..runlog import check_trackers
-from ..settings import Settings, parse, settings_of
+from ..settings import Settings, parse, settings_of, underscored
 from ..trainer import Trainer
-
-# Below these settings stand names that are not ours (agents, keyword arguments): they keep their hyphens.
-_FOREIGN = ("env_args.", "eval_env_args.", "model.", "sampling.agents.", "prompts.chat_template_kwargs.")
 
 
 def main(args: list[str]) -> int:
     name = args[0] if args and not args[0].startswith("-") else None
-    rest = [_underscored(a) for a in args[1 if name else 0 :]]
+    rest = [underscored(a) for a in args[1 if name else 0 :]]
     if name is None and (not rest or rest[0] in ("-h", "--help")):
         print(
             f"{__doc__}\nAlgorithms: {', '.join(ALGORITHMS)}, or package.module:Class. Settings: train ALGORITHM --help"
@@ -84,27 +82,17 @@ def _resumed(name: str | None, args: list[str]) -> tuple[Settings, Path]:
     return settings_of(stored), run
 
 
-def _underscored(arg: str) -> str:
-    """``--eval-every 5`` as ``--eval_every``: both spellings of a key are accepted, values stay as they are."""
-    if not arg.startswith("--"):
-        return arg
-    key, equals, value = arg.partition("=")
-    name = key[2:]
-    if not name.replace("-", "_").startswith(_FOREIGN):
-        name = name.replace("-", "_")
-    return f"--{name}{equals}{value}"
-
-
 def _announcement(trainer: Trainer) -> str:
     """What is about to happen, in numbers."""
     config, plan = trainer.config, trainer.algorithm.plan
     env = trainer.make_env()
-    turns = getattr(env.unwrapped, "num_turns", None)
+    turns = getattr(env, "num_turns", None)
     agents = len(env.possible_agents)
     count = "unknown" if turns is None else f"{plan.count(agents, turns, config.rows_per_step):,}"
     about = trainer.policy.describe()
     bases = ", ".join(f"{name} ({b['parameters'] / 1e6:,.1f} M, {b['dtype']})" for name, b in about["bases"].items())
-    learners = ", ".join(f"{n} ({x['trainable_parameters'] / 1e6:,.2f} M)" for n, x in about["learners"].items())
+    sizes = {name: learner["trainable_parameters"] for name, learner in about["learners"].items()}
+    learners = ", ".join(f"{name} ({f'{size / 1e6:,.2f} M' if size else 'frozen'})" for name, size in sizes.items())
     return (
         f"{agents} agents ({', '.join(env.possible_agents)}), {turns or '?'} turns; a step plays {count} joint actions "
         f"from {config.rows_per_step} rows, G = {plan.group_size} ({plan.shape}, {plan.pairing})\n"

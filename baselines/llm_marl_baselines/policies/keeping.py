@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import safe_open
@@ -11,27 +12,52 @@ from safetensors.torch import save_file
 
 from llm_marl_envs.errors import DataError
 
-from .weights import Learner, contiguous
+from .weights import contiguous
 
 
-def save(learners: Iterable[Learner], folder: Path) -> None:
+class Kept(Protocol):
+    """What has weights and a name: a learner, or a critic."""
+
+    name: str
+    weights: dict[str, torch.nn.Parameter]
+
+
+def save(learners: Iterable[Kept], folder: Path) -> None:
     """Write each learner's weights into the folder, which is made if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, learner in enumerate(learners):
-        save_file(contiguous(learner.weights), folder / _file(number), metadata={"learner": learner.name})
+        if learner.weights:  # a model as it is has none of its own
+            save_file(contiguous(learner.weights), folder / _file(number), metadata={"learner": learner.name})
 
 
-def load(learners: Iterable[Learner], folder: Path) -> None:
+def load(learners: Iterable[Kept], folder: Path) -> None:
     """Read what :func:`save` wrote into the same parameters.
 
     Raises:
         DataError: a file is missing, or belongs to other learners or other shapes. Nothing is changed then.
     """
-    found = [(learner, _read(folder / _file(number), learner)) for number, learner in enumerate(learners)]
+    found = [
+        (learner, _read(folder / _file(number), learner, learner.name))
+        for number, learner in enumerate(learners)
+        if learner.weights
+    ]
+    for learner, tensors in found:
+        _copy(tensors, learner)
+
+
+def take(path: Path, owner: str, learner: Kept) -> None:
+    """Read weights that were saved for learner ``owner``, perhaps of another run, into ``learner``.
+
+    Raises:
+        DataError: as :func:`load`.
+    """
+    _copy(_read(path, learner, owner), learner)
+
+
+def _copy(tensors: dict[str, torch.Tensor], learner: Kept) -> None:
     with torch.no_grad():
-        for learner, tensors in found:
-            for name, parameter in learner.weights.items():
-                parameter.copy_(tensors[name])
+        for name, parameter in learner.weights.items():
+            parameter.copy_(tensors[name])
 
 
 def _file(number: int) -> str:
@@ -39,14 +65,14 @@ def _file(number: int) -> str:
     return f"learner{number}.safetensors"
 
 
-def _read(path: Path, learner: Learner) -> dict[str, torch.Tensor]:
+def _read(path: Path, learner: Kept, owner: str) -> dict[str, torch.Tensor]:
     if not path.is_file():
         raise DataError(f"There is no {path}: the weights of learner {learner.name!r} were not saved there.")
     with safe_open(path, framework="pt") as file:
-        owner = (file.metadata() or {}).get("learner")
+        found = (file.metadata() or {}).get("learner")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    if owner != learner.name:
-        raise DataError(f"{path} holds the weights of learner {owner!r}, not of {learner.name!r}.")
+    if found != owner:
+        raise DataError(f"{path} holds the weights of learner {found!r}, not of {owner!r}.")
     expected = {name: tuple(weight.shape) for name, weight in learner.weights.items()}
     if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != expected:
         raise DataError(

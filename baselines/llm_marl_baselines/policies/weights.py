@@ -45,6 +45,30 @@ class Lora:
     target_modules: str | Sequence[str] = "auto"
 
 
+@dataclass(frozen=True)
+class Seat:
+    """Who answers for an agent, where it is not a fresh adapter (or copy) of the run's model.
+
+    Attributes:
+        model: see :mod:`models`.
+        frozen: whether it is held as it is.
+        lora: of the adapter that ``weights`` holds; of a fresh one where there are none: the run's own.
+        full: whether ``weights`` are those of the whole model.
+        weights: a file that :func:`keeping.save` wrote; None starts from the model itself.
+        learner: whose weights they are.
+    """
+
+    model: str
+    frozen: bool = False
+    lora: Lora | None = None
+    full: bool = False
+    weights: Path | None = None
+    learner: str = ""
+
+
+BASE = "__base__"  # peft's name for a row without an adapter
+
+
 class Base:
     """One pretrained model, frozen, in memory once, with the adapters of all learners that stand on it.
 
@@ -65,6 +89,8 @@ class Base:
         self._model: PreTrainedModel | None = model.requires_grad_(False)
         self._peft: PeftModel | None = None
         self._adapter_weights: list[torch.nn.Parameter] = []
+        self._frozen_weights: list[torch.nn.Parameter] = []
+        self._adapters = 0
         self.eos_ids = _eos_ids(model, self.tokenizer)
         self.pad_id = self.tokenizer.pad_token_id or 0
         self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -78,17 +104,31 @@ class Base:
             self._model = models.load(self.name, self.dtype, self._device)[0].requires_grad_(False)
         return self._model
 
+    @property
+    def adapted(self) -> bool:
+        """Whether an adapter stands on the model."""
+        return self._peft is not None
+
+    def fresh_copy(self) -> PreTrainedModel:
+        """A second model with the base's weights and no adapter."""
+        if self.adapted:
+            return models.load(self.name, self.dtype, self._device)[0]
+        return copy.deepcopy(self.model)
+
     def give_away(self) -> PreTrainedModel:
         """Hand the model to a caller who will change it; nothing is kept here until it is asked for."""
         model, self._model = self.model, None
         return model
 
-    def add_adapter(self, adapter: str, lora: Lora, seed: int) -> dict[str, torch.nn.Parameter]:
-        """Put a new adapter on the model and return its weights. It changes nothing at first: its product is 0.
+    def add_adapter(self, lora: Lora, seed: int, trained: bool = True) -> tuple[str, dict[str, torch.nn.Parameter]]:
+        """Put a new adapter on the model and return its name and weights. It changes nothing at first: its product
+        is 0. Names are numbers, since peft makes them module names and agents may be called anything.
 
         Raises:
             ConfigError: target modules that the model does not have.
         """
+        adapter = f"adapter{self._adapters}"
+        self._adapters += 1
         config = LoraConfig(
             task_type="CAUSAL_LM",
             r=lora.rank,
@@ -115,9 +155,9 @@ class Base:
             parts = name.split(".")
             if adapter in parts:
                 weights[".".join(part for part in parts if part != adapter)] = parameter
-        self._adapter_weights += weights.values()
+        (self._adapter_weights if trained else self._frozen_weights).extend(weights.values())
         self._thaw()
-        return weights
+        return adapter, weights
 
     def _targets(self, wanted: str | Sequence[str]) -> str | list[str]:
         if wanted != "auto":
@@ -130,7 +170,7 @@ class Base:
         """The model with one adapter switched on, or with none."""
         if self._peft is None:
             yield self.model
-        elif adapter is None:
+        elif adapter in (None, BASE):
             with self._peft.disable_adapter():
                 yield self.model
             self._thaw()
@@ -148,9 +188,12 @@ class Base:
         return self._peft(adapter_names=list(adapters), **inputs)
 
     def _thaw(self) -> None:
-        """peft freezes an adapter that it switches off; here all of them are trained in turn."""
+        """peft freezes an adapter that it switches off and thaws one that it switches on; here some are trained, in
+        turn, and the others never."""
         for parameter in self._adapter_weights:
             parameter.requires_grad_(True)
+        for parameter in self._frozen_weights:
+            parameter.requires_grad_(False)
 
     def export(self, adapter: str, folder: Path) -> None:
         """Write the adapter so that ``PeftModel.from_pretrained(base, folder)`` reads it."""
@@ -199,10 +242,10 @@ class Learner(Protocol):
 class AdapterLearner:
     """An adapter; its reference is the base without it."""
 
-    def __init__(self, name: str, agents: tuple[str, ...], base: Base, adapter: str, lora: Lora, seed: int):
+    def __init__(self, name: str, agents: tuple[str, ...], base: Base, lora: Lora, seed: int, trained: bool = True):
         self.name, self.agents, self.base = name, agents, base
-        self.host, self.adapter = base.name, adapter
-        self.weights = base.add_adapter(adapter, lora, derive_seed(seed, "adapter", name))
+        self.host = base.name
+        self.adapter, self.weights = base.add_adapter(lora, derive_seed(seed, "adapter", name), trained)
 
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return self.base.active(None if reference else self.adapter)
@@ -214,19 +257,38 @@ class AdapterLearner:
         self.base.export(self.adapter, folder)
 
 
+class FixedLearner:
+    """The base itself: nothing of it is trained."""
+
+    def __init__(self, name: str, agents: tuple[str, ...], base: Base):
+        self.name, self.agents, self.base = name, agents, base
+        self.host, self.adapter = base.name, BASE
+        self.weights: dict[str, torch.nn.Parameter] = {}
+
+    def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
+        return self.base.active(None)
+
+    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
+        return self.base.forward(adapters, **inputs)
+
+    def export(self, folder: Path) -> None:
+        raise ConfigError(f"Agent {self.name!r} plays {self.base.name!r} as it is: there is nothing to export.")
+
+
 class FullLearner:
     """All weights of a model of its own. Its reference is one frozen copy of the base, kept for all learners on
     that base and loaded when it is first asked for."""
 
-    def __init__(self, name: str, agents: tuple[str, ...], base: Base, model: PreTrainedModel):
+    def __init__(self, name: str, agents: tuple[str, ...], base: Base, model: PreTrainedModel, trained: bool = True):
         self.name, self.agents, self.base = name, agents, base
-        wide = torch.promote_types(model.dtype, torch.float32)  # trained weights are never in half precision
-        self._model = model.to(wide).requires_grad_(True)
+        # Trained weights are never in half precision.
+        wide = torch.promote_types(model.dtype, torch.float32) if trained else model.dtype
+        self._model = model.to(wide).requires_grad_(trained)
         self.weights = dict(self._model.named_parameters())
         self.host, self.adapter = name, ""
 
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
-        return nullcontext(self.base.model if reference else self._model)
+        return self.base.active(None) if reference else nullcontext(self._model)
 
     def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
         return self._model(**inputs)
@@ -243,6 +305,8 @@ def make_learners(
     dtype: torch.dtype,
     device: torch.device,
     seed: int,
+    seats: Mapping[str, Seat] | None = None,
+    bases: dict[str, Base] | None = None,
 ) -> dict[str, Learner]:
     """Load the bases and build the learners.
 
@@ -252,39 +316,48 @@ def make_learners(
         lora: of the adapters.
         dtype, device: of the bases.
         seed: of the adapters' first values; the same for the same learner whoever the others are.
+        seats: agents that are not a fresh learner; their models count, not those of ``names``.
+        bases: models in memory by name, which are used and added to.
 
     Returns:
-        The learner of each agent.
+        The learner of each agent, in the order of ``names``. Weights of seats are not read yet.
 
     Raises:
         ConfigError: an unknown way of sharing, or ``"shared"`` with different models.
     """
     if sharing not in SHARING:
         raise ConfigError(f"Unknown sharing {sharing!r}.{did_you_mean(sharing, SHARING)} Known: {', '.join(SHARING)}.")
-    if sharing == "shared" and len(set(names.values())) > 1:
+    seats = seats or {}
+    fresh = {agent: name for agent, name in names.items() if agent not in seats}
+    if sharing == "shared" and len(set(fresh.values())) > 1:
         raise ConfigError(
-            f"sharing='shared' means one adapter for all agents, but they name different models: {names}. "
+            f"sharing='shared' means one adapter for all agents, but they name different models: {fresh}. "
             "Give all the same model, or use sharing='isolated'."
         )
-    bases: dict[str, Base] = {}
-    for name in names.values():
+    bases = {} if bases is None else bases
+    models = {agent: seats[agent].model if agent in seats else name for agent, name in names.items()}
+    for name in models.values():
         if name not in bases:
             bases[name] = Base(name, dtype, device)
-    if sharing == "shared":
-        base = next(iter(bases.values()))
-        learner = AdapterLearner("shared", tuple(names), base, "learner0", lora, seed)
-        return dict.fromkeys(names, learner)
-    if sharing == "isolated":
-        # Adapters get names of their own, since peft makes them module names and agents may be called anything.
-        return {
-            agent: AdapterLearner(agent, (agent,), bases[name], f"learner{number}", lora, seed)
-            for number, (agent, name) in enumerate(names.items())
-        }
+    # Whole models of their own: the last of a base takes the loaded one, if nothing else stands on that base.
+    whole = {a: n for a, n in models.items() if (seats[a].full if a in seats else sharing == "full")}
     learners: dict[str, Learner] = {}
-    for agent, name in names.items():
-        last = agent == [other for other, model in names.items() if model == name][-1]
-        model = bases[name].give_away() if last else copy.deepcopy(bases[name].model)
-        learners[agent] = FullLearner(agent, (agent,), bases[name], model)
+    for agent, name in models.items():
+        base, seat = bases[name], seats.get(agent)
+        trained = seat is None or not seat.frozen
+        if agent in whole:
+            last = agent == [other for other, model in whole.items() if model == name][-1]
+            alone = all(a in whole for a, model in models.items() if model == name) and not base.adapted
+            model = base.give_away() if last and alone else base.fresh_copy()
+            learners[agent] = FullLearner(agent, (agent,), base, model, trained)
+        elif seat is not None and seat.frozen and seat.weights is None:
+            learners[agent] = FixedLearner(agent, (agent,), base)
+        elif seat is None and sharing == "shared":
+            same = next((x for x in learners.values() if x.name == "shared"), None)
+            learners[agent] = same or AdapterLearner("shared", tuple(fresh), base, lora, seed)
+        else:
+            own = (seat.lora if seat is not None else None) or lora
+            learners[agent] = AdapterLearner(agent, (agent,), base, own, seed, trained)
     return learners
 
 

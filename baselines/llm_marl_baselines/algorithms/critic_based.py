@@ -1,0 +1,126 @@
+"""What actor-critic algorithms share: their settings, their critics' updates, and the order of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from llm_marl_envs.errors import ConfigError
+
+from ..advantages import response_returns
+from ..batch import Batch
+from ..policies.base import TrainablePolicy
+from ..update import LossConfig, policy_updates
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """How a critic is trained. Its learning rate is ``optim.critic_lr``.
+
+    Attributes:
+        epochs: passes over a batch, an optimiser step each.
+        weights: ``adapter``: an adapter of the critic's own on the base model. ``actor``: a value head on the actor's
+            weights, which the critic's loss moves too, ``coef`` times (decentralised critics only).
+        coef: of the critic's loss. With an optimiser such as AdamW it matters where critic and actor share weights.
+    """
+
+    epochs: int = 1
+    weights: Literal["adapter", "actor"] = "adapter"
+    coef: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ConfigError(f"critic.epochs must be at least 1, not {self.epochs}.")
+        if not self.coef > 0:
+            raise ConfigError(f"critic.coef must be above 0, not {self.coef}.")
+
+
+@dataclass(frozen=True)
+class ActorCriticConfig:
+    """Settings of an actor-critic algorithm.
+
+    Attributes:
+        group_size: G, episodes (chains) or branches of a node (tree) from one start. 1 will do: no group is needed.
+        shape: ``tree`` or ``chains``.
+        gamma: discount over turns, from 0 to 1.
+        lam: GAE's lambda: 0 is the one-step TD error (arXiv 2601.21972), 1 the return minus the value.
+        standardize: divide an agent's advantages by their standard deviation over the batch plus ``std_eps``.
+        std_eps: see ``standardize``.
+        max_joint_actions: the most joint actions in one step's rollout.
+        critic: how the critic is trained.
+        loss: how log-probabilities become a loss.
+    """
+
+    group_size: int = 4
+    shape: Literal["tree", "chains"] = "tree"
+    gamma: float = 1.0
+    lam: float = 0.0
+    standardize: bool = False
+    std_eps: float = 1e-4
+    max_joint_actions: int = 4096
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+
+    def __post_init__(self) -> None:
+        if self.group_size < 1:
+            raise ConfigError(f"group_size must be at least 1, not {self.group_size}.")
+        for name in ("gamma", "lam"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must lie between 0 and 1, not {getattr(self, name)}.")
+        if not self.std_eps > 0:
+            raise ConfigError(f"std_eps must be above 0, not {self.std_eps}.")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a critic is to learn from a batch: texts (token ids), targets and weights, of equal length."""
+
+    texts: Sequence[np.ndarray]
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+def updates(
+    policy: TrainablePolicy,
+    batch: Batch,
+    advantages: np.ndarray,
+    fits: Mapping[str, Fit],
+    config: ActorCriticConfig,
+    stats: Mapping[str, float],
+) -> Iterator[dict[str, float]]:
+    """Passes over the batch: in each the actors' gradients (``loss.epochs`` times) and the critics'
+    (``critic.epochs`` times), each critic's once, whoever its agents are. Yields as Algorithm.update does.
+
+    The advantages are those of the critic before it learned from this batch.
+    """
+    actors = policy_updates(policy, batch, advantages, config.loss, stats)
+    for epoch in range(max(config.loss.epochs, config.critic.epochs)):
+        found = next(actors) if epoch < config.loss.epochs else {}
+        if epoch < config.critic.epochs:
+            for name, fit in fits.items():
+                loss = policy.fit_values(
+                    name, fit.texts, fit.targets, config.critic.coef * fit.weights, first=epoch == 0
+                )
+                found[f"{name}/loss"] = loss
+        yield found
+
+
+def response_advantages(batch: Batch, advantages: np.ndarray, config: ActorCriticConfig) -> np.ndarray:
+    """(B,) the advantage of every response from (K, N) those of the steps, standardised per agent if asked for."""
+    out = response_returns(advantages, batch.step_response, len(batch.responses))
+    if config.standardize:
+        for column in range(len(batch.agents)):
+            mine = (batch.response_agent == column) & batch.trained
+            if mine.any():
+                out[mine] /= out[mine].std() + config.std_eps
+    return np.where(batch.trained, out, 0.0)
+
+
+def explained_variance(values: np.ndarray, returns: np.ndarray) -> dict[str, float]:
+    """``explained_variance``: 1 - Var(return - V) / Var(return), at most 1; left out where the returns do not vary."""
+    if len(returns) < 2 or (spread := float(np.var(returns))) < 1e-12:
+        return {}
+    return {"explained_variance": 1 - float(np.var(returns - values)) / spread}

@@ -1,0 +1,115 @@
+"""What group-relative algorithms share: their settings, their groups, and the way from rewards to advantages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from llm_marl_envs.errors import ConfigError
+
+from ..advantages import group_advantages, response_returns
+from ..batch import Batch
+from ..update import LossConfig
+
+GroupBy = Literal["agent_turn", "agent", "turn", "root"]
+
+
+@dataclass(frozen=True)
+class GroupConfig:
+    """Settings of a group-relative algorithm.
+
+    Attributes:
+        group_size: G, responses of each agent at a node (MAGRPO's paper: 4).
+        shape: ``tree`` (paper) opens a branch per joint action; ``chains`` plays G trajectories side by side.
+        gamma: discount over turns, from 0 to 1.
+        baseline: what a return is compared with: the group's ``mean`` (paper), the mean of the others (``loo``), the
+            return of the ``greedy`` joint response, the group's ``max``, or ``none``.
+        standardize: divide by the group's standard deviation plus ``std_eps``. Nothing is centred again.
+        std_eps: see ``standardize``; a spread far below it counts for little.
+        group_by: whose returns are each other's group: of one agent at one node, or in chains at one turn
+            (``agent_turn``; AT-GRPO); of one agent over all turns (``agent``; Dr. MAS); of all agents at one node or
+            turn (``turn``); of all agents and turns of a start (``root``).
+        max_joint_actions: the most joint actions in one step's rollout.
+        loss: how log-probabilities become a loss.
+    """
+
+    group_size: int = 4
+    shape: Literal["tree", "chains"] = "tree"
+    gamma: float = 1.0
+    baseline: Literal["mean", "loo", "greedy", "max", "none"] = "mean"
+    standardize: bool = False
+    std_eps: float = 1e-4
+    group_by: GroupBy = "agent_turn"
+    max_joint_actions: int = 4096
+    loss: LossConfig = field(default_factory=LossConfig)
+
+    def __post_init__(self) -> None:
+        needs_group = self.baseline not in ("none", "greedy") or self.standardize
+        if self.group_size < (2 if needs_group else 1):
+            raise ConfigError(
+                f"group_size must be at least {2 if needs_group else 1}, not {self.group_size}"
+                + (": one response has no group." if needs_group else ".")
+            )
+        if not 0 <= self.gamma <= 1:
+            raise ConfigError(f"gamma must lie between 0 and 1, not {self.gamma}.")
+        if not self.std_eps > 0:
+            raise ConfigError(f"std_eps must be above 0, not {self.std_eps}.")
+
+
+def groups(batch: Batch, by: GroupBy = "agent_turn") -> np.ndarray:
+    """(B,) one number for each group of responses; see ``group_by``."""
+    node, agents = batch.response_node, len(batch.agents)
+    if by == "agent_turn":
+        return batch.group[node] * agents + batch.response_agent
+    if by == "agent":
+        return batch.root[node] * agents + batch.response_agent
+    return batch.group[node] if by == "turn" else batch.root[node]
+
+
+def advantages_of(batch: Batch, returns: np.ndarray, config: GroupConfig) -> np.ndarray:
+    """(B,) advantage of every response; 0 for those that nothing is learned from.
+
+    Args:
+        batch: of B responses, K steps and N agents.
+        returns: (K, N) of the steps, to each agent.
+        config: see :class:`GroupConfig`.
+    """
+    own = np.flatnonzero(batch.trained)
+    baseline = config.baseline
+    out = np.zeros(len(batch.responses))
+    out[own] = group_advantages(
+        response_returns(returns, batch.step_response, len(batch.responses))[own],
+        groups(batch, config.group_by)[own],
+        baseline=_greedy_returns(batch, returns)[own] if baseline == "greedy" else baseline,
+        standardize=config.standardize,
+        eps=config.std_eps,
+    )
+    return out
+
+
+def _greedy_returns(batch: Batch, returns: np.ndarray) -> np.ndarray:
+    """(B,) for each response its agent's return of the greedy joint response at the same node."""
+    at_node = np.zeros((len(batch.root), len(batch.agents)))
+    steps = np.flatnonzero(batch.greedy)
+    at_node[batch.step_node[steps]] = returns[steps]
+    return at_node[batch.response_node, batch.response_agent]
+
+
+def group_stats(batch: Batch, returns: np.ndarray, advantages: np.ndarray, by: GroupBy) -> dict[str, float]:
+    """Diagnostics: ``advantage_std`` (over responses), ``zero_groups`` (share of groups whose returns are all equal)
+    and, per agent, ``credit_variance`` (variance of the returns within a group, mean over groups)."""
+    own = np.flatnonzero(batch.trained)
+    values = response_returns(returns, batch.step_response, len(batch.responses))[own]
+    _, first, index, count = np.unique(
+        groups(batch, by)[own], return_index=True, return_inverse=True, return_counts=True
+    )
+    mean = np.bincount(index, weights=values) / count
+    variance = np.bincount(index, weights=(values - mean[index]) ** 2) / count
+    spread = np.bincount(index, weights=values != values[first][index])
+    stats = {"advantage_std": float(advantages[own].std()), "zero_groups": float((spread == 0).mean())}
+    for column, agent in enumerate(batch.agents):
+        if (mine := batch.response_agent[own] == column).any():
+            stats[f"{agent}/credit_variance"] = float(variance[np.unique(index[mine])].mean())
+    return stats

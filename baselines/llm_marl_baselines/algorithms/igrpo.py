@@ -1,0 +1,84 @@
+"""IGRPO: independent GRPO, to GRPO (arXiv 2402.03300) what IPPO is to PPO.
+
+Every agent is a learner of its own: its own observations, its own rewards (the joint one where the environment pays no
+other), its own group with its own standardisation. To each the others are part of the world.
+
+``teammates="sampled"``, the field's usual way, plays the joint actions that MAGRPO plays. Under a joint reward every
+agent then sees the same returns, and IGRPO is MAGRPO with ``standardize``: a test says so.
+
+``teammates="fixed"``: at every node each agent first answers once; these answers are held while one agent at a time
+draws its G responses, N * G joint actions a node. What differs within a group is then this agent's doing alone. With
+the held answers nothing is learned. At equal group size it plays N times the joint actions and samples (G + 1) / G of
+the tokens: compare at both.
+
+What differs from the paper: a sum over tokens instead of each response's mean, no ratio, no clipping, no KL by default
+(``loss`` has them all); a tree over turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from llm_marl_envs.errors import ConfigError
+
+from ..advantages import step_returns
+from ..batch import Batch
+from ..plan import Plan
+from ..policies.base import TrainablePolicy
+from ..update import policy_updates
+from .base import Algorithm
+from .group_relative import GroupConfig, advantages_of, group_stats
+
+
+class IGRPO(Algorithm):
+    """See the module's docstring."""
+
+    @dataclass(frozen=True)
+    class Config(GroupConfig):
+        """IGRPO's settings, beside those of every group-relative algorithm.
+
+        Attributes:
+            standardize: as there, but on.
+            teammates: ``sampled`` or ``fixed``; see the module's docstring.
+        """
+
+        standardize: bool = True
+        teammates: Literal["sampled", "fixed"] = "sampled"
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.teammates == "fixed" and self.shape != "tree":
+                raise ConfigError("teammates=fixed needs shape=tree: chains have one joint action for each response.")
+            if self.group_by in ("turn", "root"):
+                raise ConfigError(f"igrpo's agents have groups of their own: not group_by={self.group_by}.")
+
+    config: Config
+
+    @property
+    def plan(self) -> Plan:
+        c = self.config
+        return Plan(
+            c.group_size,
+            c.shape,
+            "held" if c.teammates == "fixed" else "aligned",
+            greedy=c.baseline == "greedy",
+            max_joint_actions=c.max_joint_actions,
+        )
+
+    def returns(self, batch: Batch) -> np.ndarray:
+        """(K, N) return of every step, to each agent its own."""
+        return step_returns(batch.rewards, batch.parent, self.config.gamma, batch.step_share)
+
+    def advantages(self, batch: Batch) -> np.ndarray:
+        """(B,) advantage of every response."""
+        return advantages_of(batch, self.returns(batch), self.config)
+
+    def update(self, batch: Batch, policy: TrainablePolicy) -> Iterator[dict[str, float]]:
+        """As MAGRPO's, with each agent's own returns."""
+        advantages = self.advantages(batch)
+        stats = group_stats(batch, self.returns(batch), advantages, self.config.group_by)
+        yield from policy_updates(policy, batch, advantages, self.config.loss, stats)

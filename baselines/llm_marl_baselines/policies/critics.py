@@ -1,0 +1,107 @@
+"""Value functions on a language model: one adapter more on a base that is in memory already, and a linear head.
+
+A critic reads a text as tokens and gives one number, from the last hidden state of the text's last token. Inside, it
+predicts values of mean 0 and spread 1: the scale of the returns is learned apart (PopArt, arXiv 1602.07714), and when
+it moves, the head moves against it, so that what was learned stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from ..seeding import derive_seed
+from .weights import Base, Learner, Lora
+
+DECAY = 0.99  # of the running mean and mean square of targets, per batch; starts are corrected for, as in Adam
+
+
+class Critic:
+    """A value function. To what keeps and trains weights it looks like a learner.
+
+    Attributes:
+        name: of it.
+        base: the model below.
+        weights: trained ones, and the scale of the returns (which no gradient moves).
+    """
+
+    def __init__(self, name: str, base: Base, lora: Lora, seed: int, actor: Learner | None = None):
+        """``actor``: read with this learner's weights, and train them too, instead of an adapter of its own."""
+        self.name, self.base, self._actor = name, base, actor
+        wide = torch.promote_types(base.dtype, torch.float32)
+        device = base.model.device
+        size = base.model.config.get_text_config().hidden_size
+        own: dict[str, torch.nn.Parameter] = {}
+        if actor is None:
+            self._adapter, own = base.add_adapter(lora, derive_seed(seed, "adapter", name))
+        self.weight = torch.nn.Parameter(torch.zeros(size, dtype=wide, device=device))
+        self.bias = torch.nn.Parameter(torch.zeros((), dtype=wide, device=device))
+        # Sums of: targets, their squares, and of the weights of these sums.
+        self.moments = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64, device="cpu"), requires_grad=False)
+        self.weights = {**own, "head.weight": self.weight, "head.bias": self.bias, "moments": self.moments}
+
+    def _active(self) -> AbstractContextManager[PreTrainedModel]:
+        return self._actor.active() if self._actor else self.base.active(self._adapter)
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Mean and spread of the returns so far; (0, 1) before there were any."""
+        total, squares, weight = self.moments.tolist()
+        if weight == 0:
+            return 0.0, 1.0
+        mean = total / weight
+        return mean, max(squares / weight - mean**2, 1e-4) ** 0.5
+
+    def adjust(self, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Take new targets into the scale, and keep every value as it was."""
+        old_mean, old_spread = self.scale
+        now = np.average(np.stack([targets, targets**2]), axis=1, weights=weights)
+        new = torch.tensor([*now, 1.0], dtype=torch.float64)
+        with torch.no_grad():
+            self.moments.mul_(DECAY).add_((1 - DECAY) * new)
+            mean, spread = self.scale
+            self.weight.mul_(old_spread / spread)
+            self.bias.copy_((old_spread * self.bias + old_mean - mean) / spread)
+
+    def read(
+        self, texts: Sequence[np.ndarray], token_budget: int, grad: bool
+    ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+        """Normalised values (b,) of the texts ``index`` (b,), in micro-batches within the budget of tokens; a single
+        text may exceed it."""
+        order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), i))
+        batch: list[int] = []
+        for i in order:
+            if batch and (len(batch) + 1) * len(texts[i]) > token_budget:
+                yield np.array(batch), self._forward([texts[j] for j in batch], grad)
+                batch = []
+            batch.append(i)
+        if batch:
+            yield np.array(batch), self._forward([texts[j] for j in batch], grad)
+
+    def _forward(self, texts: Sequence[np.ndarray], grad: bool) -> torch.Tensor:
+        lengths = np.array([len(text) for text in texts])
+        ids = np.full((len(texts), lengths.max()), self.base.pad_id, dtype=np.int64)  # (b, T)
+        for row, text in enumerate(texts):
+            ids[row, : len(text)] = text
+        mask = np.arange(ids.shape[1]) < lengths[:, None]
+        with self._active() as model, torch.set_grad_enabled(grad):
+            device = model.device
+            hidden = model.base_model(
+                input_ids=torch.from_numpy(ids).to(device),
+                attention_mask=torch.from_numpy(mask).long().to(device),
+                use_cache=False,
+            ).last_hidden_state  # (b, T, D)
+            last = hidden[torch.arange(len(texts), device=device), torch.from_numpy(lengths - 1).to(device)]
+            return last.to(self.weight.dtype) @ self.weight + self.bias
+
+    def values(self, texts: Sequence[np.ndarray], token_budget: int) -> np.ndarray:
+        """(B,) float64 values of the texts, in units of the return."""
+        mean, spread = self.scale
+        out = np.zeros(len(texts))
+        for index, normalised in self.read(texts, token_budget, grad=False):
+            out[index] = mean + spread * normalised.double().cpu().numpy()
+        return out
