@@ -23,7 +23,8 @@ from .algorithms.base import Algorithm
 from .batch import Batch
 from .config import TrainConfig
 from .errors import Interrupted, NonFiniteError
-from .evaluate import Evaluation, Interval, episode_steps, evaluate, step_terms, transcript
+from .evaluate import Evaluation, Interval, episode_steps, evaluate, transcript
+from .measures import means, measures
 from .optim import Optimizers
 from .plan import Start
 from .policies.base import TrainablePolicy
@@ -222,50 +223,6 @@ def num_rows(env: ParallelEnv) -> int | None:
     """Rows of an environment of ours; None for others, whose episodes are picked by seed alone."""
     base = env.unwrapped
     return len(base.rows) if isinstance(base, CollaborationEnv) else None
-
-
-def means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """For each name the mean over the mappings that have it."""
-    names = dict.fromkeys(name for stats in found for name in stats)
-    return {name: float(np.mean([stats[name] for stats in found if name in stats])) for name in names}
-
-
-def measures(batch: Batch, num_turns: int | None = None) -> dict[str, float]:
-    """Means over a batch's sampled joint actions and their responses, for the log.
-
-    ``sampled_tokens`` and ``joint_actions`` count everything that was played, baselines included: what the batch cost.
-    ``ended_early`` is the share of episodes that ended before ``num_turns``, where that is more than 1.
-    """
-    sampled = np.flatnonzero(~batch.greedy)
-    # Steps inside a turn (a message, the first answer of a sequence) have no score of their own.
-    scored = [k for k in sampled.tolist() if any("score" in info for info in batch.infos[k].values())]
-    scored = scored or sampled.tolist()
-    told = [step_terms(batch, k) for k in scored]
-    between = [step_terms(batch, k) for k in sampled.tolist() if k not in scored]  # the cost of messages, for one
-    own = [batch.responses[b] for b in np.flatnonzero(batch.trained).tolist()]
-    ends = sampled[(batch.terminated | batch.truncated)[sampled]]
-    found: dict[str, float] = {
-        "score": float(batch.scores[scored].mean()),
-        "reward": float(batch.rewards[sampled][batch.present[sampled]].mean()),
-        **{f"term/{name}": value for name, value in {**_mean_terms(between), **_mean_terms(told)}.items()},
-        "joint_actions": len(batch.rewards),
-        "sampled_tokens": sum(len(r.token_ids) for r in batch.responses),
-    }
-    if own:
-        found |= {
-            "response_tokens": float(np.mean([len(r.token_ids) for r in own])),
-            "cut_share": float(np.mean([not r.finished for r in own])),
-            "clipped_share": float(batch.clipped[batch.trained].mean()),
-        }
-    if num_turns is not None and num_turns > 1:
-        found["ended_early"] = float(np.mean(batch.turn[batch.step_node[ends]] + 1 < num_turns))
-    return found
-
-
-def _mean_terms(told: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each term; one that a score does not name is 0 there."""
-    names = dict.fromkeys(name for terms in told for name in terms)
-    return {name: float(np.mean([terms.get(name, 0.0) for terms in told])) for name in names}
 
 
 def save_batch(path: Path, batch: Batch, starts: Sequence[Start]) -> Path:

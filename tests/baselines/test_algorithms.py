@@ -1,7 +1,10 @@
 """Every algorithm of the table: it moves what it should and nothing else, for every way of sharing weights, with one
 agent or five, with different models, in an outsider's environment; and each family learns."""
 
+import json
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -266,6 +269,26 @@ def test_nothing_is_learned_from_noise():
         for _ in trainer.algorithm.update(batch, trainer.policy):
             trainer.optimizers.step(step)
     assert trainer.run_evaluation(greedy=False).scores.mean() < 0.6
+
+
+PAGES = Path(__file__).parents[2] / "docs" / "algorithms"
+
+
+def test_every_logged_key_is_explained(tmp_path, monkeypatch):
+    """Of training lines, with every option that adds a key. A page may use NAME, AGENT and LEARNER."""
+    monkeypatch.chdir(tmp_path)
+    explained = set()
+    for page in PAGES.glob("*.md"):
+        explained |= set(re.findall(r"`([\w/]+)`", page.read_text()))
+    for name in ("magrpo", "igrpo", "maac", "iac"):
+        more = ["--algorithm.loss.kl_coef", "0.1", "--algorithm.loss.clip_range", "0.2", "--rows_per_step", "2"]
+        args = f"train {name} --env probe/two-turn-v0 --model tiny --steps 1 --eval_every -1 --output {name}"
+        assert cli.main([*args.split(), "--trackers", "[]", *more]) == 0
+        record = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0])
+        for key in set(record) - {"step", "phase"}:
+            general = key.replace("agent_1", "AGENT").replace("agent_2", "AGENT").replace("term/right", "term/NAME")
+            forms = {general, general.replace("AGENT", "LEARNER"), general.replace("critic/AGENT", "critic/LEARNER")}
+            assert forms & explained, f"{name} logs {key}, which no page explains"
 
 
 def test_a_run_of_every_family_from_the_command_line(tmp_path, monkeypatch, capsys):

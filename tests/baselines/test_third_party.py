@@ -62,16 +62,24 @@ register("outside/echo-v0", Echo)
 '''
 
 
-@pytest.fixture
-def outside(tmp_path, monkeypatch):
-    (tmp_path / "outside_module.py").write_text(textwrap.dedent(MODULE))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    """Imported once: the second registration of an id is a warning of PettingZoo."""
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "outside_module.py").write_text(textwrap.dedent(MODULE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield
     sys.modules.pop("outside_module", None)
     from llm_marl_envs.registry import ENVIRONMENTS
 
     ENVIRONMENTS._entries.pop("outside/echo-v0", None)
+
+
+@pytest.fixture
+def outside(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def test_train_resume_and_eval_from_the_command_line(outside, capsys):
@@ -84,6 +92,21 @@ def test_train_resume_and_eval_from_the_command_line(outside, capsys):
     assert records[2]["joint_actions"] == 2 * (6 + 36)
     assert cli.main(["eval", "run"]) == 0
     assert cli.main(["train", "--resume", "run"]) == 0
+
+
+@pytest.mark.parametrize("name", ["marloo", "maremax", "counterfactual", "igrpo", "maac", "iac", "mappo"])
+def test_every_family_trains_in_an_outsiders_environment(outside, name):
+    """It has no clone, no state and no score: branches are replayed."""
+    args = f"train {name} --env outside_module:outside/echo-v0 --model tiny --steps 2 --eval_every -1 --output {name}"
+    assert cli.main([*args.split(), "--trackers", "[]"]) == 0
+    records = [json.loads(line) for line in (outside / name / "metrics.jsonl").read_text().splitlines()]
+    assert len(records) == 2 and all(r["right/grad_norm"] >= 0 and r["joint_actions"] >= 8 for r in records)
+
+
+def test_a_critic_of_the_state_needs_one(outside, capsys):
+    args = "train maac --env outside_module:outside/echo-v0 --model tiny --steps 1 --eval_every -1 --output run"
+    assert cli.main([*args.split(), "--trackers", "[]", "--algorithm.critic_input", "state"]) == 2
+    assert "no state()" in capsys.readouterr().err
 
 
 def test_a_module_that_is_not_there(capsys, tmp_path, monkeypatch):

@@ -19,6 +19,9 @@ def main(args: list[str]) -> int:
         raise ConfigError(f"{given.to} is not empty. Choose another --to.")
     trainer, step = restore(given.run)
     for agent in trainer.agents:
+        if not trainer.policy.has_weights(agent):
+            print(f"{agent}: its seat is a model as it is, so there is nothing to export")
+            continue
         trainer.policy.export(agent, given.to / agent)
         print(f"{given.to / agent} (step {step})")
     return 0

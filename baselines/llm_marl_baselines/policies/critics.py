@@ -57,12 +57,19 @@ class Critic:
         return mean, max(squares / weight - mean**2, 1e-4) ** 0.5
 
     def adjust(self, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Take new targets into the scale, and keep every value as it was."""
+        """Take new targets into the scale, and keep every value as it was.
+
+        The first targets set the scale, and nothing is kept: the critic has learned nothing yet. To stay at 0 it would
+        have to start at minus mean / spread, and the optimiser would need thousands of steps to come back.
+        """
+        fresh = self.moments[2].item() == 0
         old_mean, old_spread = self.scale
         now = np.average(np.stack([targets, targets**2]), axis=1, weights=weights)
         new = torch.tensor([*now, 1.0], dtype=torch.float64)
         with torch.no_grad():
             self.moments.mul_(DECAY).add_((1 - DECAY) * new)
+            if fresh:
+                return
             mean, spread = self.scale
             self.weight.mul_(old_spread / spread)
             self.bias.copy_((old_spread * self.bias + old_mean - mean) / spread)

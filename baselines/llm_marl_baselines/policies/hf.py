@@ -163,6 +163,10 @@ class HFPolicies:
         """Whether the agent has weights that are trained."""
         return any(weight.requires_grad for weight in self._learner(agent).weights.values())
 
+    def has_weights(self, agent: str) -> bool:
+        """Whether the agent has weights beside its base model's, frozen ones included."""
+        return bool(self._learner(agent).weights)
+
     def learner_of(self, agent: str) -> str:
         """The learner's name: the agent's own, or ``"shared"``."""
         return self._learner(agent).name
