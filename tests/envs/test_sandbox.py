@@ -519,7 +519,7 @@ def test_a_call_that_the_tests_do_not_make_after_all_has_never_been_made(pool):
     assert outcomes(run(pool, COUNTER, Suite(tests, "f"))) == ["error", "passed", "passed"]
 
 
-def test_more_calls_than_fit_into_a_socket_are_made_one_by_one(pool):
+def test_more_arguments_than_fit_into_a_socket_do_not_block(pool):
     tests = "".join(f"assert f({list(range(2000))!r}) == {i + 1}\n" for i in range(40))
     assert run(pool, COUNTER, Suite(tests, "f")).passed
 
@@ -527,6 +527,42 @@ def test_more_calls_than_fit_into_a_socket_are_made_one_by_one(pool):
 def test_answers_that_fill_the_socket_do_not_block(pool):
     tests = "".join(f"assert len(f({i})) == 50_000\n" for i in range(60))
     assert run(pool, "def f(x):\n    return 'x' * 50_000", Suite(tests, "f")).passed
+
+
+def test_answers_that_together_are_too_large_for_a_message_come_one_by_one(pool):
+    tests = "".join(f"assert len(f({i})) == 30_000 and f.__name__\n" for i in range(3))
+    assert run(pool, "def f(x):\n    return 'x' * 30_000", Suite(tests, "f")).passed
+
+
+def test_answers_that_take_their_time_come_one_by_one(pool):
+    slow = COUNTER.replace("n += 1", "n += 1; import time; time.sleep(0.03)")
+    assert run(pool, slow, Suite("".join(f"assert f(0) == {i}\n" for i in range(1, 6)), "f")).passed
+
+
+@pytest.mark.parametrize("ending", ["while True: pass", "import os; os._exit(0)", "import time; time.sleep(60)"])
+def test_calls_before_one_that_does_not_end_well_count(ending):
+    """All are sent ahead; what was answered is asked for once more, so that it is known which call it was."""
+    pool = Pool(limits=Limits(cpu_seconds=0.3, wall_seconds=2, restarts=0), workers=1)
+    text = COUNTER.replace("return n", f"\n    if n == 3:\n        {ending}\n    return n")
+    try:
+        verdict = run(pool, text, Suite("".join(f"assert f(0) == {i}\n" for i in range(1, 5)), "f"))
+    finally:
+        pool.close()
+    assert outcomes(verdict) == ["passed", "passed", "crash" if "_exit" in ending else "timeout", "not_run"]
+
+
+@pytest.mark.parametrize(
+    "answers", ["[]", "None", "[1]", "[{}] * 3", "{}", "[{'id': 1, 'value': 2, 'called': []}] * 9"]
+)
+def test_answers_that_are_made_up_while_loading(pool, answers):
+    text = (
+        "import os, json\n"
+        f"body = json.dumps({{'loaded': None, 'answers': {answers}}}).encode()\n"
+        "os.write(3, len(body).to_bytes(4, 'big') + body)\n"
+        "def f(x):\n    return x\n"
+    )
+    assert set(outcomes(run(pool, text, Suite("assert f(1) == 1\nassert f(7) == 7\n", "f")))) <= {"protocol_error"}
+    assert run(pool, GOOD).passed
 
 
 def test_an_answer_to_a_call_that_was_not_made_is_refused(pool):

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import zygote
-from .channel import pack
+from .channel import framed, pack_trusted
 from .child import CROSSING, MESSAGE_BYTES
 from .codec import Decoder, Encoder, ProtocolError, UnsupportedValueError
 from .parser import READS
 from .processes import Budget, InfrastructureError, Nursery, Process
 from .tracking import REPR_CHARACTERS, CandidateError, Lost
 
-# Calls that are sent ahead have to fit into the socket, or both sides could wait for each other.
-AHEAD_BYTES = 1 << 15
+# What a process may take to load a program and make the first calls that were sent ahead, in processor time and by the
+# clock. Where one takes longer, or dies, another is asked for one call after another, so that it is known which it was.
+HASTE_SECONDS = 0.1
+HASTE_WALL_SECONDS = 0.5
 
 
 class Parser:
@@ -28,8 +30,8 @@ class Parser:
         self._process: Process | None = None
         self._reads = 0
 
-    def read(self, program: dict[str, Any], budget: Budget) -> dict[str, Any]:
-        """What ``parser`` says of a program.
+    def read(self, program: dict[str, Any], budget: Budget) -> tuple[dict[str, Any], bytes]:
+        """What ``parser`` says of a program, and the code for a process.
 
         Raises:
             Lost: it died of the program, or took too long.
@@ -39,8 +41,8 @@ class Parser:
         process, self._process = self._process, None  # kept only if all goes well
         process.before = process.busy
         begun = time.monotonic()
-        process.send(pack(program), budget)
-        answer = process.receive(budget)
+        process.send(pack_trusted(program), budget)
+        answer = process.receive(budget), process.receive_bytes(budget)
         process.busy += time.monotonic() - begun
         self._reads += 1
         if self._reads < READS:
@@ -57,31 +59,29 @@ def _encoded(encoder: Encoder, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     return [encoder.encode(value) for value in args], {name: encoder.encode(value) for name, value in kwargs.items()}
 
 
-def _message(number: int, call: Call) -> bytes:
-    return pack({"call": number, "args": call[0], "kwargs": call[1]})
-
-
 @dataclass(frozen=True)
 class Predicted:
     """Calls that the tests will make one after another, whatever their results: known before the first is made.
 
     Attributes:
         calls: the calls in order.
-        messages: all of them as packed messages with the ids 1, 2, ...
+        message: all of them in one packed message, with the ids 1, 2, ...
     """
 
     calls: Sequence[Call]
-    messages: bytes
+    message: bytes
 
     @classmethod
     def of(cls, calls: Sequence[tuple[list[Any], dict[str, Any]]] | None) -> Predicted | None:
-        """From the arguments of all calls; None where they are not known, or are too much to be sent at once."""
+        """From the arguments of all calls; None where they are not known."""
         if calls is None:
             return None
         encoder = _argument_encoder()
         encoded = [_encoded(encoder, args, kwargs) for args, kwargs in calls]
-        messages = b"".join(_message(number, call) for number, call in enumerate(encoded, start=1))
-        return cls(encoded, messages) if len(messages) <= AHEAD_BYTES else None
+        return cls(encoded, pack_trusted([(number, *call) for number, call in enumerate(encoded, start=1)]))
+
+
+NOTHING_PREDICTED = pack_trusted([])
 
 
 def _argument_encoder() -> Encoder:
@@ -96,7 +96,7 @@ class Run:
         nursery, parser: where processes come from.
         limits: fields of ``Limits``.
         program: names and texts.
-        predicted: calls to be sent ahead, so that the process need not wait for each.
+        predicted: calls to be sent ahead, so that both sides need not wait for each other each time.
     """
 
     def __init__(
@@ -121,6 +121,7 @@ class Run:
         self._job = b""
         self._predicted = predicted
         self._ahead: deque[Call] = deque()  # calls that were sent and not yet asked for
+        self._answers: deque[Any] = deque()  # to the first of them
         self._calls = 0
         self.structure: Any = None
         self.is_void = False  # whether infrastructure failed, even if the tests went on
@@ -130,21 +131,52 @@ class Run:
     def load(self) -> dict[str, Any] | None:
         """Have the program read, and give it to a process; returns what went wrong, ``{"kind", "message"}``."""
         try:
-            read = self._parser.read(self._program, self._budget)
+            read, code = self._parser.read(self._program, self._budget)
         except Lost as lost:
             return {"kind": lost.outcome, "message": lost.message}
         self.structure = read.get("structure")
         if read.get("error") is not None:
             return _load_error(read["error"])
         main, _ = self._program["main"]
-        self._job = pack({"main": main, "helpers": self._helpers, "code": read["code"]})
-        return self._start(self._predicted)
+        self._job = pack_trusted((main, self._helpers, None)) + framed(code)
+        if self._predicted is not None:
+            begun = time.monotonic()
+            try:
+                return self._make_ahead(self._predicted)
+            except Lost:
+                self._budget.started += time.monotonic() - begun  # that costs no budget
+        return self._start()
 
-    def _start(self, predicted: Predicted | None) -> dict[str, Any] | None:
-        process = Process(self._nursery, zygote.CHILD, self._limits["message_bytes"])
-        self._given, self._calls = time.monotonic(), 0
+    def _make_ahead(self, predicted: Predicted) -> dict[str, Any] | None:
+        """Have a process load the program and make all calls, the answers to the first of which come together; returns
+        what went wrong with loading.
+
+        Raises:
+            Lost: something is unusual. It is left to another process, which is asked for one thing after another.
+        """
+        limits = self._limits
+        haste = Budget(
+            limits
+            | {name: min(limits[name], HASTE_SECONDS) for name in ("cpu_seconds", "total_cpu_seconds")}
+            | {"wall_seconds": min(limits["wall_seconds"], HASTE_WALL_SECONDS)}
+        )
+        process = self._new_process()
+        process.send(self._job + predicted.message, haste)
+        message = process.receive(haste)
+        error, answers = message.get("loaded", ""), message.get("answers")
+        if isinstance(error, dict):
+            process.end()
+            return _load_error(error)
+        if error is not None or not isinstance(answers, list) or len(answers) > len(predicted.calls):
+            raise process.refuse(haste, "no answers to the calls")
+        self._process, self._ahead, self._answers = process, deque(predicted.calls), deque(answers)
+        return None
+
+    def _start(self) -> dict[str, Any] | None:
+        """Have a process load the program; returns what went wrong."""
+        process = self._new_process()
         try:
-            process.send(self._job + (predicted.messages if predicted is not None else b""), self._budget)
+            process.send(self._job + NOTHING_PREDICTED, self._budget)
             error = process.receive(self._budget).get("loaded", {})
         except Lost as lost:
             return {"kind": lost.outcome, "message": lost.message}
@@ -152,8 +184,11 @@ class Run:
             process.end()
             return _load_error(error)
         self._process = process
-        self._ahead = deque(predicted.calls if predicted is not None else ())
         return None
+
+    def _new_process(self) -> Process:
+        self._given, self._calls = time.monotonic(), 0
+        return Process(self._nursery, zygote.CHILD, self._limits["message_bytes"])
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The entry point, as the tests see it.
@@ -176,7 +211,7 @@ class Run:
         if self._ahead and self._ahead[0] != call:
             # The tests went another way than was foreseen: a process that has not been called too often takes over.
             self.end()
-            if self._start(None) is not None:
+            if self._start() is not None:
                 raise Lost("not_run", "the program did not load a second time")
         elif self._process is None and not self._restart():
             raise Lost("not_run", "the budget of the check was spent")
@@ -185,26 +220,28 @@ class Run:
         self._calls += 1
         process.busy = time.monotonic() - self._given
         self._process = None  # until it has answered
-        if self._ahead:
-            self._ahead.popleft()
-        else:
-            process.send(_message(self._calls, call), self._budget)
         try:
-            answer = process.receive(self._budget)
+            if self._ahead:
+                self._ahead.popleft()
+            else:
+                process.send(pack_trusted((self._calls, *call)), self._budget)
+            answer = self._answers.popleft() if self._answers else process.receive(self._budget)
             try:
                 raised = self._read(answer)
             except ProtocolError as error:
                 raise process.refuse(self._budget, str(error)) from error
         except Lost:
-            self._ahead.clear()
+            self._forget()
             raise
         self._process = process
         if raised is not None:
             raise raised
         return self.last
 
-    def _read(self, answer: dict[str, Any]) -> BaseException | None:
+    def _read(self, answer: Any) -> BaseException | None:
         """Take in an answer: the result becomes ``last``. Returns what the call is to raise."""
+        if not isinstance(answer, dict):
+            raise ProtocolError("an answer that is no object")
         called = answer.get("called")
         if answer.get("id") != self._calls or not isinstance(called, list):
             raise ProtocolError("an answer to a call that was not made")
@@ -229,14 +266,19 @@ class Run:
         if self._restarts == 0 or self._budget.is_used_up:
             return False
         self._restarts -= 1
-        return self._start(None) is None
+        return self._start() is None
 
     def end(self) -> None:
         """Let the process be killed, if there is one."""
-        self._ahead.clear()
+        self._forget()
         if self._process is not None:
             self._process.end()
             self._process = None
+
+    def _forget(self) -> None:
+        """The calls that were sent ahead: another process has not got them."""
+        self._ahead.clear()
+        self._answers.clear()
 
 
 def _load_error(error: Any) -> dict[str, Any]:

@@ -3,15 +3,15 @@
 It was forked from the zygote, so that it starts within a millisecond. It gives up what a program does not need, waits
 for a program (which the ``parser`` has read and compiled), executes it and answers calls, until somebody kills it.
 
-Messages, each a JSON object. To the child: ``{"main", "helpers", "code"}`` (names, and code of preamble, helpers and
-main) once, then ``{"call": id, "args", "kwargs"}``. From it: ``{"loaded": None | error}``, then for each call ``{"id",
-"value" | "error" | "unsupported", "called": [helpers]}``. An error is ``{"type", "crosses", "message", "part",
-"line"}``.
+Messages to the child are marshalled: ``(main, helpers, probe)`` (names, and None, or for the self-test what ``probing``
+has to know), a list with the code of preamble, helpers and main, and a list of calls, ``(id, args, kwargs)``; then one
+call each. From it, in JSON: ``{"loaded": None | error, "answers"}``, with answers to the first or to all calls of the
+list, each ``{"id", "value" | "error" | "unsupported", "called": [helpers]}``; then such an answer to each further call.
+An error is ``{"type", "crosses", "message", "part", "line"}``.
 """
 
 from __future__ import annotations
 
-import binascii
 import builtins
 import functools
 import io
@@ -21,6 +21,7 @@ import resource
 import signal
 import sys
 import types
+from time import monotonic  # whatever a program does to the module
 from typing import Any
 
 from . import probing
@@ -31,6 +32,7 @@ from .seccomp import Filter
 CHANNEL_FD = 3
 MESSAGE_BYTES = 1 << 26  # of what the trusted side sends: arguments may be larger than what a program may answer
 MESSAGE_CHARACTERS = 300  # of an exception's text
+PATIENCE_SECONDS = 0.02  # for which answers are held back, so that more may go with them
 MODULE = "solution"  # not "__main__": what stands under that condition is no part of a solution
 RECURSION_LIMIT = 2_000  # twice Python's own, since a counted helper takes two frames a call
 
@@ -43,30 +45,37 @@ CROSSING = {
 }
 
 
-def serve(fd: int, limits: dict[str, Any], filter_: Filter | None) -> None:
-    """Be the child: executes one program. Returns when the checker is gone.
+class Child:
+    """What is ready before a process is forked: all that is done here is not done in every child, where each page of
+    memory that is written to, if only to count a reference, costs a page fault and a copy.
 
     Args:
-        fd: socket to the checker.
         limits: fields of ``Limits``.
         filter_: of system calls; None under ``unsafe``.
     """
-    # The checker kills long before; this is for when it cannot.
-    confine(fd, filter_, cpu_seconds=int(limits["total_cpu_seconds"]) + 2)
-    channel = prepared_channel()
-    try:
-        job = channel.receive()
-        if "probe" in job:
-            channel.send({"escapes": probing.escapes(job["probe"])})
+
+    def __init__(self, limits: dict[str, Any], filter_: Filter | None):
+        self._filter = filter_
+        # The checker kills long before; this is for when it cannot.
+        self._cpu_seconds = int(limits["total_cpu_seconds"]) + 2
+        self.program = Program(limits)
+        self.channel = Channel(CHANNEL_FD, MESSAGE_BYTES, trusted=True)
+
+    def serve(self, fd: int) -> None:
+        """Be the child: executes one program. Returns when the checker is gone.
+
+        Args:
+            fd: socket to the checker.
+        """
+        confine(fd, self._filter, self._cpu_seconds)
+        try:
+            self.program.serve(self.channel)
+        except ClosedError:
             return
-        _Program(channel, job, limits).run()
-    except ClosedError:
-        return
 
 
 def prepare(limits: dict[str, Any]) -> None:
-    """What processes inherit from the zygote. All that is done here is not done in every child, where each page of
-    memory that is written to costs a page fault."""
+    """What processes inherit from the zygote."""
     for what, most in (
         (resource.RLIMIT_AS, limits["memory_bytes"]),
         (resource.RLIMIT_FSIZE, 0),
@@ -80,25 +89,21 @@ def prepare(limits: dict[str, Any]) -> None:
     sys.setrecursionlimit(RECURSION_LIMIT)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     random.seed(0)
+    # What a program prints is dropped.
+    sys.stdin, sys.stdout, sys.stderr = io.StringIO(), _Sink(), _Sink()
+    sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc]
 
 
 def confine(fd: int, filter_: Filter | None, cpu_seconds: int | None) -> None:
     """Give up all but the socket, memory and time."""
-    os.dup2(fd, CHANNEL_FD, inheritable=False)
+    os.dup2(fd, CHANNEL_FD, False)
     os.closerange(CHANNEL_FD + 1, 1 << 20)
-    os.dup2(1, 2)  # both are /dev/null: what a program prints is dropped
-    sys.stdin, sys.stdout, sys.stderr = _NO_INPUT, _SINK, _SINK
-    sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc]
+    os.dup2(1, 2)  # both are /dev/null
     if cpu_seconds is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     if filter_ is not None:
         filter_.load(signal.SIGKILL.value)
-
-
-def prepared_channel() -> Channel:
-    """To the checker, once this process is confined."""
-    return Channel(CHANNEL_FD, MESSAGE_BYTES)
 
 
 class _Sink(io.TextIOBase):
@@ -111,40 +116,59 @@ class _Sink(io.TextIOBase):
         return True
 
 
-_NO_INPUT, _SINK = io.StringIO(), _Sink()
+class Program:
+    """Executes a program and answers calls of it.
 
+    Args:
+        limits: fields of ``Limits``.
+    """
 
-class _Program:
-    def __init__(self, channel: Channel, job: dict[str, Any], limits: dict[str, Any]):
-        self._channel = channel
-        self._main: str = job["main"]
-        self._helpers: list[str] = job["helpers"]
-        self._code: list[str | None] = job["code"]
+    def __init__(self, limits: dict[str, Any]):
         self._encoder = Encoder(limits["items"], limits["depth"])
         self._decoder = Decoder(1 << 30, 1_000)  # arguments are trusted
         self._called: set[str] = set()
 
-    def run(self) -> None:
+    def serve(self, channel: Channel) -> None:
+        """Do what the other side says.
+
+        Raises:
+            ClosedError: the other side is gone.
+        """
+        main, helpers, probe = channel.receive()
+        if probe is not None:
+            channel.send({"escapes": probing.escapes(probe)})
+            return
+        codes, calls = channel.receive(), channel.receive()
         module = types.ModuleType(MODULE)
         sys.modules[MODULE] = module
-        error = self._load(vars(module))
-        function = vars(module).get(self._main)
+        space = vars(module)
+        error = self._load(space, main, helpers, codes)
+        function = space.get(main)
         if error is None and not callable(function):
-            error = {"type": "missing", "message": f"no function {self._main!r} is defined"}
-        self._channel.send({"loaded": error})
+            error = {"type": "missing", "message": f"no function {main!r} is defined"}
+        # All in one message, unless it takes long: for each message both sides would wake up once.
+        late = monotonic() + PATIENCE_SECONDS
+        answers: list[dict[str, Any]] = []
+        while error is None and len(answers) < len(calls) and monotonic() < late:
+            answers.append(self._answer(function, *calls[len(answers)]))
+        channel.send({"loaded": error, "answers": answers})
+        for call in calls[len(answers) :]:
+            channel.send(self._answer(function, *call))
         while True:
-            self._answer(function, self._channel.receive())
+            channel.send(self._answer(function, *channel.receive()))
 
-    def _load(self, space: dict[str, Any]) -> dict[str, Any] | None:
+    def _load(
+        self, space: dict[str, Any], main: str, helpers: list[str], codes: list[bytes | None]
+    ) -> dict[str, Any] | None:
         """Execute the parts, one after another, in one namespace; returns what went wrong in the last one."""
-        for name, code in zip(["", *self._helpers, self._main], self._code, strict=True):
+        for name, code in zip(["", *helpers, main], codes, strict=True):
             error = None
             if code is not None:
                 try:
-                    exec(marshal.loads(binascii.a2b_base64(code)), space)
+                    exec(marshal.loads(code), space)
                 except BaseException as raised:  # SystemExit and the like come from the program, too
                     error = _described(raised)  # of a helper: it fails where it is used
-            if name in self._helpers and callable(space.get(name)):
+            if name in helpers and callable(space.get(name)):
                 space[name] = self._counted(space[name], name)
         return error
 
@@ -158,11 +182,12 @@ class _Program:
         except BaseException:  # an object whose attributes raise
             return call
 
-    def _answer(self, function: Any, message: dict[str, Any]) -> None:
-        args = [self._decoder.decode(value) for value in message["args"]]
-        kwargs = {name: self._decoder.decode(value) for name, value in message["kwargs"].items()}
+    def _answer(self, function: Any, number: int, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        decode = self._decoder.decode
+        args = [decode(value) for value in args]
+        kwargs = {name: decode(value) for name, value in kwargs.items()}
         self._called.clear()
-        answer: dict[str, Any] = {"id": message["call"]}
+        answer: dict[str, Any] = {"id": number}
         try:
             answer["value"] = self._encoder.encode(function(*args, **kwargs))
         except UnsupportedValueError as error:
@@ -170,7 +195,7 @@ class _Program:
         except BaseException as error:
             answer["error"] = _described(error)
         answer["called"] = sorted(self._called)
-        self._channel.send(answer)
+        return answer
 
 
 def _described(error: BaseException) -> dict[str, Any]:

@@ -4,55 +4,58 @@ A parser can be made to crash or to need much, so that it is no part of the trus
 it need not be made anew for every program, which would cost more than reading does. One that misbehaves is killed and
 replaced.
 
-Messages: ``{"main": [name, text], "helpers": [[name, text], ...], "preamble"}`` to it; from it ``{"structure", "code",
-"error"}``: what ``structure.inspect`` found; for preamble, helpers and main marshalled code in base64, or None where it
-is no Python; and the error of the main part, or None. None of this comes from a program that was executed.
+Messages: ``{"main": [name, text], "helpers": [[name, text], ...], "preamble"}`` to it, marshalled. From it first, in
+JSON, ``{"structure", "error"}``: what ``structure.inspect`` found, and the error of the main part, or None. Then the
+code for a child, which the checker passes on unread: a marshalled list with marshalled code of preamble, helpers and
+main, or None for what is no Python. None of this comes from a program that was executed.
 """
 
 from __future__ import annotations
 
-import binascii
 import functools
+import gc
 import marshal
 from typing import Any
 
 from . import extraction, structure
-from .channel import ClosedError
-from .child import confine, prepared_channel
+from .channel import Channel, ClosedError, pack, pack_trusted
+from .child import CHANNEL_FD, MESSAGE_BYTES, confine
 from .seccomp import Filter
+from .trees import parse
 
 READS = 2_000  # programs, after which a fresh parser takes over
 
 
-def serve(fd: int, limits: dict[str, Any], filter_: Filter | None) -> None:
+def serve(fd: int, filter_: Filter | None) -> None:
     """Be the parser: returns when the checker is gone."""
     confine(fd, filter_, cpu_seconds=None)
-    channel = prepared_channel()
+    gc.set_threshold(100_000)  # syntax trees are many objects and hold no cycles
+    channel = Channel(CHANNEL_FD, MESSAGE_BYTES, trusted=True)
     try:
         while True:
-            channel.send(_read(channel.receive()))
+            channel.send_bytes(_read(channel.receive()))
     except ClosedError:
         return
 
 
-def _read(program: dict[str, Any]) -> dict[str, Any]:
+def _read(program: dict[str, Any]) -> bytes:
     main, text = program["main"]
     helpers = [(name, extraction.extract(part, name)) for name, part in program["helpers"]]
     source = extraction.extract(text, main)
     code, error = _compiled(source, main)
-    return {
-        "structure": structure.inspect((main, source), helpers),
-        "code": [_preamble(program["preamble"]), *(_compiled(part, name)[0] for name, part in helpers), code],
-        "error": error,
-    }
+    codes = [_preamble(program["preamble"]), *(_compiled(part, name)[0] for name, part in helpers), code]
+    compiled = [part for (_, part), code in zip([*helpers, (main, source)], codes[1:], strict=True) if code is not None]
+    facts = structure.inspect((main, source), helpers, compiled)
+    parse.cache_clear()  # trees are large, and no later program is to have less memory for them
+    return pack({"structure": facts, "error": error}) + pack_trusted(codes)
 
 
 @functools.lru_cache(maxsize=512)
-def _preamble(source: str) -> str | None:
+def _preamble(source: str) -> bytes | None:
     return _compiled(source, "preamble")[0]
 
 
-def _compiled(source: str, name: str) -> tuple[str | None, dict[str, Any] | None]:
+def _compiled(source: str, name: str) -> tuple[bytes | None, dict[str, Any] | None]:
     """Code, or what is wrong with it."""
     try:
         code = marshal.dumps(compile(source, f"<{name}>", "exec", dont_inherit=True))
@@ -60,7 +63,7 @@ def _compiled(source: str, name: str) -> tuple[str | None, dict[str, Any] | None
         return None, _problem(error, str(error.msg), name, error.lineno)
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         return None, _problem(error, str(error), name, None)  # too deep, a NUL ...: there is no program either
-    return binascii.b2a_base64(code, newline=False).decode("ascii"), None
+    return code, None
 
 
 def _problem(error: Exception, message: str, part: str, line: int | None) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import _socket
 import ctypes
 import os
 import signal
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +35,7 @@ def escapes(known: dict[str, Any]) -> list[str]:
     attempts: dict[str, Callable[[], object]] = {
         "open a file outside the sandbox": lambda: os.close(os.open(known["secret_file"], os.O_RDONLY)),
         "create a file": write,
-        "make a socket": socket.socket,
+        "make a socket": _socket.socket,
         "fork": fork,
         "signal its parent": lambda: os.kill(os.getppid(), 0),
         "signal another process": lambda: os.kill(-1, signal.SIGCONT),

@@ -116,15 +116,27 @@ class Process:
         Raises:
             Lost: it does not come within the limits, or is none. The process is gone then.
         """
+        message = self._received(budget)
+        if not isinstance(message, dict):
+            raise self._kill(budget, "protocol_error", "a message that is no object")
+        return message
+
+    def receive_bytes(self, budget: Budget) -> bytes:
+        """The next message, unread.
+
+        Raises:
+            Lost: see ``receive``.
+        """
+        body: bytes = self._received(budget, unread=True)
+        return body
+
+    def _received(self, budget: Budget, unread: bool = False) -> Any:
         try:
-            message = self._awaited(budget)
+            return self._awaited(budget, unread)
         except ClosedError:
             raise self._died(budget) from None
         except ProtocolError as error:
             raise self._kill(budget, "protocol_error", str(error)) from error
-        if not isinstance(message, dict):
-            raise self._kill(budget, "protocol_error", "a message that is no object")
-        return message
 
     def send(self, data: bytes, budget: Budget) -> None:
         """Send packed messages.
@@ -141,13 +153,13 @@ class Process:
         """Kill it for a message that makes no sense; returns what to raise."""
         return self._kill(budget, "protocol_error", message)
 
-    def _awaited(self, budget: Budget) -> Any:
+    def _awaited(self, budget: Budget, unread: bool) -> Any:
         limits = budget.limits
         begun = time.monotonic()
         # Nothing is asked of the zygote as long as no limit can have been reached.
         left = limits["total_cpu_seconds"] - budget.spent - (self.busy - self.before)
         slice_ = max(0.01, min(limits["cpu_seconds"], left))
-        while (message := self.channel.take()) is NOTHING:
+        while (message := self.channel.take(unread)) is NOTHING:
             if self.channel.wait(slice_):
                 self.channel.fill()
                 if time.monotonic() - begun < slice_:
@@ -158,12 +170,13 @@ class Process:
             waited = now - budget.started
             if used >= limits["cpu_seconds"]:
                 raise self._kill(budget, "timeout", f"more than {limits['cpu_seconds']:g} s of processor time")
-            if budget.spent + total - self.before >= limits["total_cpu_seconds"]:
+            left = limits["total_cpu_seconds"] - budget.spent - (total - self.before)
+            if left <= 0:
                 whole = f"{limits['total_cpu_seconds']:g}"
                 raise self._kill(budget, "timeout", f"more than {whole} s of processor time in all")
             if waited >= limits["wall_seconds"]:
                 raise self._kill(budget, "timeout", f"more than {limits['wall_seconds']:g} s")
-            slice_ = max(0.01, min(limits["cpu_seconds"] - used, limits["wall_seconds"] - waited))
+            slice_ = max(0.01, min(limits["cpu_seconds"] - used, left, limits["wall_seconds"] - waited))
         return message
 
     def _kill(self, budget: Budget, outcome: str, message: str) -> Lost:

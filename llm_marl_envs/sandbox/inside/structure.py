@@ -18,12 +18,13 @@ from .wrapping import is_thin
 _MAX_STEPS = 20  # from name to name, in search of the function that an assignment amounts to
 
 
-def inspect(main: tuple[str, str], helpers: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def inspect(main: tuple[str, str], helpers: Sequence[tuple[str, str]], compiled: Sequence[str] = ()) -> dict[str, Any]:
     """The facts of ``Structure``, ``PartFacts`` and ``UseFacts`` (``sandbox/programs.py``) as JSON-able data.
 
     Args:
         main: the wanted name and the source (from ``extract``) of the part with the entry point.
         helpers: the same of the other parts.
+        compiled: sources that are known to compile.
 
     Returns:
         ``main`` and ``helpers``: one dict a part (``name``, ``source``, ``defined``, ``returns``, ``error``).
@@ -52,7 +53,7 @@ def inspect(main: tuple[str, str], helpers: Sequence[tuple[str, str]]) -> dict[s
     """
     facts, trees = [], []
     for name, source in (main, *helpers):
-        fact, tree = _part(name, source)
+        fact, tree = _part(name, source, source in compiled)
         facts.append(fact)
         trees.append(tree)
     return {
@@ -63,9 +64,9 @@ def inspect(main: tuple[str, str], helpers: Sequence[tuple[str, str]]) -> dict[s
     }
 
 
-def _part(name: str, source: str) -> tuple[dict[str, Any], ast.Module]:
+def _part(name: str, source: str, is_compiled: bool) -> tuple[dict[str, Any], ast.Module]:
     tree = parse(source)
-    error = tree if isinstance(tree, Problem) else compiles(tree, source)
+    error = tree if isinstance(tree, Problem) else None if is_compiled else compiles(tree, source)
     if isinstance(tree, Problem):
         tree = good_start(source, tree)[1]
     elif error is not None:

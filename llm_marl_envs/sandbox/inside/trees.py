@@ -6,6 +6,7 @@ Standard library only. Nothing is executed or imported here, whatever the text s
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import warnings
 from collections.abc import Callable
@@ -29,9 +30,11 @@ class Problem(NamedTuple):
     message: str
 
 
+@functools.lru_cache(maxsize=32)
 def parse(source: str) -> ast.Module | Problem:
     """The tree of ``source``, or the first error in it; never raises.
 
+    Kept until ``parse.cache_clear()``, since whoever finds code in a text parses it, and whoever looks at it again.
     ``RecursionError`` and ``MemoryError`` are what the parser answers to code that is nested too deeply.
     """
     if found := _UNENCODABLE.search(source):
@@ -49,7 +52,7 @@ def compiles(tree: ast.Module, source: str) -> Problem | None:
     ``try``, which hostile code can multiply without end; so such blocks are moved to where they are compiled once.
     """
     if "finally" in source:
-        again = parse(source)
+        again = parse.__wrapped__(source)  # a tree of its own, which is changed
         if isinstance(again, Problem):
             return again
         tree = again

@@ -10,17 +10,18 @@ to the checker ``S`` or ``P`` with a number and a descriptor (a new child, a new
 
 from __future__ import annotations
 
+import _socket  # the module ``socket`` makes objects of its own, whose creation takes longer than the call
+import ctypes
 import gc
 import importlib
 import os
-import select
 import signal
-import socket
 import struct
+import sys
 import time
 from typing import Any, NamedTuple
 
-from . import child
+from . import child, rehearsal
 from .seccomp import Filter
 
 READY = 2  # children that wait or work
@@ -36,8 +37,8 @@ ALL = (
     "__future__ abc array ast base64 binascii builtins calendar cmath codecs collections.abc colorsys contextlib "
     "copyreg dataclasses datetime decimal difflib enum fnmatch fractions functools glob graphlib hashlib hmac "
     "html inspect io ipaddress json keyword locale logging numbers os pathlib pickle pprint queue reprlib secrets "
-    "shlex statistics struct tempfile textwrap threading time timeit token tokenize traceback unicodedata "
-    "urllib.parse uuid warnings weakref zlib zoneinfo"
+    "select selectors shlex socket statistics struct tempfile textwrap threading time timeit token tokenize traceback "
+    "unicodedata urllib.parse uuid warnings weakref zlib zoneinfo"
 ).split()
 
 
@@ -70,21 +71,31 @@ def main(control_fd: int, limits: dict[str, Any], filtered: dict[str, Any] | Non
         filtered: arguments of :class:`Filter`; None for no filter.
     """
     preload(filtered is None or filtered["open_files"])
-    child.prepare(limits)
-    filter_ = Filter(**filtered) if filtered is not None else None
-    gc.collect()
-    gc.freeze()  # so that a child's collections do not copy every page of what is shared
-    Zygote(socket.socket(fileno=control_fd), limits, filter_).run()
+    try:
+        child.prepare(limits)
+        filter_ = Filter(**filtered) if filtered is not None else None
+        template = child.Child(limits, filter_)
+        rehearsal.rehearse(template.program, limits, filter_)
+        gc.collect()
+        rehearsal.fill_holes()
+        gc.freeze()  # so that a child's collections do not copy every page of what is shared
+        Zygote(_socket.socket(fileno=control_fd), template, filter_).run()
+    except Exception:
+        import traceback  # here: it would make every child larger
+
+        os.write(2, traceback.format_exc()[-4_000:].encode())  # the streams are prepared for programs
+        raise
 
 
 class Zygote:
-    def __init__(self, control: socket.socket, limits: dict[str, Any], filter_: Filter | None):
+    def __init__(self, control: _socket.socket, template: child.Child, filter_: Filter | None):
         self._control = control
-        self._limits = limits
+        self._template = template
         self._filter = filter_
         self._children: dict[int, Forked] = {}
         self._dying: list[Forked] = []
         self._next = 0
+        self._libc_fork = ctypes.PyDLL(None).fork
 
     def run(self) -> None:
         try:
@@ -106,11 +117,7 @@ class Zygote:
         if operation == CPU:
             self._control.send(PACKET.pack(CPU, number, _cpu_seconds(one.pid)))
         elif operation == STATUS:
-            # Its end of the socket is closed a moment before it has ended. One that goes on without is made to end.
-            ended = bool(select.select([one.pidfd], [], [], LEAVE_SECONDS)[0])
-            self._kill(one)
-            _, status = os.waitpid(one.pid, 0)
-            status = status if ended else 0
+            status = self._ended(one)
             os.close(one.pidfd)
             del self._children[number]
             self._control.send(PACKET.pack(STATUS, number, status))
@@ -121,6 +128,18 @@ class Zygote:
             self._dying.append(one)
             self._fork(one.kind)
             self._reap()
+
+    def _ended(self, one: Forked) -> int:
+        """How it ended. Its end of the socket is closed a moment before; one that goes on without is made to end: 0."""
+        until = time.monotonic() + LEAVE_SECONDS
+        while time.monotonic() < until:
+            pid, status = os.waitpid(one.pid, os.WNOHANG)
+            if pid:
+                return status
+            time.sleep(LEAVE_SECONDS / 1_000)
+        self._kill(one)
+        os.waitpid(one.pid, 0)
+        return 0
 
     def _kill(self, one: Forked) -> None:
         signal.pidfd_send_signal(one.pidfd, signal.SIGKILL)
@@ -136,26 +155,28 @@ class Zygote:
         self._dying = still
 
     def _fork(self, kind: bytes) -> None:
-        ours, theirs = socket.socketpair()
-        pid = os.fork()
+        ours, theirs = _socket.socketpair()
+        # Not ``os.fork``: the interpreter would make anew what is there for threads, and there is one.
+        pid = self._libc_fork()
+        if pid < 0:
+            raise OSError("no further process can be made")
         if pid == 0:
             try:
-                serve = child.serve if kind == CHILD else _serve_parser
-                serve(theirs.fileno(), self._limits, self._filter)
+                if kind == CHILD:
+                    self._template.serve(theirs.fileno())
+                else:
+                    from . import parser  # here: what it needs would make every child larger
+
+                    parser.serve(theirs.fileno(), self._filter)
             finally:
                 os._exit(0)
         theirs.close()
         self._next += 1
         self._children[self._next] = Forked(kind, pid, os.pidfd_open(pid))
         packet = PACKET.pack(kind, self._next, 0.0)
-        socket.send_fds(self._control, [packet], [ours.fileno()])
+        fds = ours.fileno().to_bytes(4, sys.byteorder)
+        self._control.sendmsg([packet], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
         ours.close()
-
-
-def _serve_parser(fd: int, limits: dict[str, Any], filter_: Filter | None) -> None:
-    from . import parser  # here: what it needs would make every child larger
-
-    parser.serve(fd, limits, filter_)
 
 
 def _cpu_seconds(pid: int) -> float:

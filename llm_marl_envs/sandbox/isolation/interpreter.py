@@ -19,8 +19,9 @@ APP = Path(__file__).resolve().parent.parent
 # No site (so no site-packages, no .pth files), no unsafe path entries, nothing written beside the sources.
 FLAGS = ("-s", "-S", "-P", "-B")
 # The whole environment of what runs inside, and all that a program can read of it. The hash seed is fixed so that the
-# same program gives the same verdict, sets of text included.
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+# same program gives the same verdict, sets of text included. Symbols of libraries are looked up at the start, not by
+# every forked process anew.
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1"}
 
 # Prints where the standard library is and which files the interpreter and all extension modules are made of.
 _PROBE = """
