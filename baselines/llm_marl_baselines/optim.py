@@ -52,14 +52,18 @@ class OptimConfig:
 
     def lr_at(self, step: int, num_steps: int) -> float:
         """Learning rate of update ``step`` (0 to num_steps - 1): a function of the step, so resuming needs no state."""
+        return self.lr * self.share_at(step, num_steps)
+
+    def share_at(self, step: int, num_steps: int) -> float:
+        """The part of its peak that every learning rate has at that update."""
         if step < self.warmup_steps:
-            return self.lr * (step + 1) / self.warmup_steps
+            return (step + 1) / self.warmup_steps
         done = (step - self.warmup_steps) / max(num_steps - self.warmup_steps, 1)
         if self.schedule == "linear":
-            return self.lr * (1 - done)
+            return 1 - done
         if self.schedule == "cosine":
-            return self.lr * 0.5 * (1 + math.cos(math.pi * done))
-        return self.lr
+            return 0.5 * (1 + math.cos(math.pi * done))
+        return 1.0
 
 
 class Optimizers:
@@ -81,9 +85,8 @@ class Optimizers:
     ):
         self.config = config
         self.num_steps = num_steps
-        self._factor = {name: 1.0 for name in parameters}
-        if config.critic_lr is not None:
-            self._factor |= {name: config.critic_lr / config.lr if config.lr else 0.0 for name in critics}
+        critic_lr = config.lr if config.critic_lr is None else config.critic_lr
+        self._peak = {name: critic_lr if name in critics else config.lr for name in parameters}
         self._parameters = {name: list(ps) for name, ps in parameters.items()}
         self._adam = {
             name: torch.optim.AdamW(
@@ -114,7 +117,7 @@ class Optimizers:
             norms[name] = float(torch.nn.utils.get_total_norm(grads)) if grads else 0.0
             if not math.isfinite(norms[name]):
                 raise NonFiniteError(f"the gradient of learner {name!r} has norm {norms[name]}")
-        lr = self.config.lr_at(step, self.num_steps)
+        share = self.config.share_at(step, self.num_steps)
         for name, adam in self._adam.items():
             if norms[name] == 0.0:
                 continue
@@ -123,7 +126,7 @@ class Optimizers:
                     if p.grad is not None:
                         p.grad.mul_(self.config.max_grad_norm / norms[name])
             for group in adam.param_groups:
-                group["lr"] = lr * self._factor[name]
+                group["lr"] = self._peak[name] * share
             adam.step()
         self.zero_grad()
         return norms

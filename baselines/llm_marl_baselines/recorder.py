@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,9 @@ class Node:
     played: list[dict[str, str]] = field(default_factory=list)  # joint actions before this node, for replays
     seen: list[dict[str, str]] = field(default_factory=list)  # observations before this node, for replays
 
-    @property
+    @cached_property
     def acting(self) -> list[str]:
+        """Who is asked. Kept, since the node's last branch goes on in the node's own environment."""
         return [a for a in self.env.agents if self.infos.get(a, {}).get("acts", 1)]
 
 

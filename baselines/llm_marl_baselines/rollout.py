@@ -77,9 +77,11 @@ def collect(
         count = sum(1 if node.greedy else len(plan.joint_actions(node.acting, turn)) for node in level)
         plan.check(len(recorder.steps) + count, f"{len(starts)} starts, turn {turn + 1}")
         answers = _ask(policies, level, plan, derive_seed(seed, turn), greedy)
-        steps = [s for node, given in zip(level, answers, strict=True) for s in recorder.add_node(node, given)]
-        for node in level:
-            _branch([s for s in steps if s.node is node], node, make_env)
+        steps = []
+        for node, given in zip(level, answers, strict=True):
+            joint = recorder.add_node(node, given)
+            _branch(joint, node, make_env)
+            steps += joint
         results = step_together([s.env for s in steps], [s.actions for s in steps], executor)
         level = []
         for step, (observations, rewards, terminations, truncations, infos) in zip(steps, results, strict=True):

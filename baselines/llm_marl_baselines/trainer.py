@@ -64,7 +64,7 @@ class Trainer:
         self.num_turns: int | None = getattr(env, "num_turns", None)
         self.algorithm.prepare(self.policy, self.agents)
         parameters = {learner: self.policy.parameters(learner) for learner in self.policy.learners}
-        self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps, self.policy.critics)
+        self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps, self.policy.critics.names)
 
     def train(self, resume: bool = False) -> None:
         """Run all steps, or go on from the newest checkpoint.

@@ -25,6 +25,7 @@ class LossConfig:
             (GRPO's), ``token`` the mean over all tokens, ``fixed`` divides the sum by ``fixed_length``.
         fixed_length: tokens, for ``fixed``.
         kl_coef: weight of the KL to the reference policy; 0 (the paper) leaves the reference out altogether.
+        log_kl: log the KL to the reference policy where ``kl_coef`` is 0, too; it costs a forward pass.
         clip_range: PPO's epsilon. Unset: log-probabilities themselves, without ratios (the paper).
         epochs: passes over a batch, an optimiser step each. More than 1 needs ``clip_range``: from the second pass on
             the policy is no longer the one that sampled.
@@ -33,6 +34,7 @@ class LossConfig:
     reduction: Reduction = "sequence"
     fixed_length: int = 0
     kl_coef: float = 0.0
+    log_kl: bool = False
     clip_range: float | None = None
     epochs: int = 1
 
@@ -102,7 +104,8 @@ def accumulate_gradients(
     w = torch.from_numpy(weights[used])
     prompts, tokens = [r.prompt_ids for r in responses], [r.token_ids for r in responses]
     reference: dict[int, torch.Tensor] = {}
-    if config.kl_coef:
+    wants_kl = config.kl_coef > 0 or config.log_kl
+    if wants_kl:
         for scored in policy.score(agent, prompts, tokens, reference=True, grad=False):
             reference |= {int(i): row for i, row in zip(scored.index, scored.logprobs, strict=True)}
     loss_sum = kl_sum = entropy_sum = gap = 0.0
@@ -118,9 +121,10 @@ def accumulate_gradients(
             then = torch.stack([_padded(row, width) for row in sampled]).to(logprobs)
             loss, cut = clipped_ratio(logprobs, then, mask, rows_adv, rows_w, config.clip_range)
             clipped += cut
-        if config.kl_coef:
+        if wants_kl:
             base = torch.stack([_padded(reference[int(i)], width) for i in index]).to(logprobs)
-            loss = loss + config.kl_coef * kl_to_reference(logprobs, base, mask, rows_w)
+            if config.kl_coef:
+                loss = loss + config.kl_coef * kl_to_reference(logprobs, base, mask, rows_w)
             kl_sum += float(kl_to_reference(logprobs.detach(), base, mask, torch.ones_like(rows_w)))
         if not torch.isfinite(loss):
             raise NonFiniteError(f"the loss of agent {agent!r} is {loss.item()}")
@@ -130,7 +134,7 @@ def accumulate_gradients(
         gap = max(gap, _largest_gap(logprobs.detach(), mask, sampled))
     count = float(lengths[used].sum())
     stats = {"loss": loss_sum, "entropy": entropy_sum / count, "logprob_gap": gap}
-    if config.kl_coef:
+    if wants_kl:
         stats["kl"] = kl_sum / count
     if config.clip_range is not None:
         stats["clipped_ratio_share"] = clipped / count

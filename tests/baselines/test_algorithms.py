@@ -3,7 +3,6 @@ agent or five, with different models, in an outsider's environment; and each fam
 
 import json
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -291,13 +290,11 @@ def test_every_logged_key_is_explained(tmp_path, monkeypatch):
             assert forms & explained, f"{name} logs {key}, which no page explains"
 
 
-def test_a_run_of_every_family_from_the_command_line(tmp_path, monkeypatch, capsys):
+def test_train_resume_and_compare_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("igrpo", "maac", "iac", "grpo", "mappo", "ippo", "marloo", "maremax"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            args = f"train {name} --env probe/two-turn-v0 --model tiny --steps 2 --eval_episodes 2 --output {name}"
-            assert cli.main([*args.split(), "--trackers", "[]"]) == 0
+    for name in ("igrpo", "maac", "grpo"):
+        args = f"train {name} --env probe/two-turn-v0 --model tiny --steps 2 --eval_episodes 2 --output {name}"
+        assert cli.main([*args.split(), "--trackers", "[]"]) == 0
         assert cli.main(["train", "--resume", name]) == 0
     assert cli.main(["compare", "igrpo", "maac", "--to", "both.png"]) == 0
     assert (tmp_path / "both.png").is_file()

@@ -156,6 +156,7 @@ def test_the_papers_numbers(capsys):
             "reduction": "sequence",
             "fixed_length": 0,
             "kl_coef": 0.0,
+            "log_kl": False,
             "clip_range": None,
             "epochs": 1,
         }

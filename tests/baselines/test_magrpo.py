@@ -170,6 +170,21 @@ def weights_of(policy, learner):
     return [p.detach().clone() for p in policy.parameters(learner)]
 
 
+def test_the_kl_can_be_logged_without_changing_the_gradient():
+    policy = policies()
+    batch = play(policy, Plan(4), "probe/own-word-v0")
+    advantages = np.random.default_rng(0).normal(size=len(batch.responses))
+    found = []
+    for config in (LossConfig(), LossConfig(log_kl=True)):
+        clear(policy)
+        found.append((accumulate_gradients(policy, batch, "agent_1", advantages, config), gradient(policy, "agent_1")))
+    (quiet, plain), (told, logged) = found
+    assert torch.equal(plain, logged)
+    assert "kl" not in quiet and told["kl"] > 0
+    weighted = accumulate_gradients(policy, batch, "agent_1", advantages, LossConfig(kl_coef=0.5))
+    assert weighted["kl"] == pytest.approx(told["kl"], rel=1e-12)
+
+
 @pytest.mark.parametrize("sharing", ["isolated", "full"])
 def test_agents_do_not_touch_each_other(sharing):
     policy = policies(sharing, dtype="float32")
@@ -235,7 +250,20 @@ def test_a_broken_loss_names_the_agent():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"group_size": 1}, {"gamma": 1.5}, {"gamma": -0.1}, {"std_eps": 0}, {"loss": {"kl_coef": -1}}]
+    "bad",
+    [
+        {"baseline": "greedy", "standardize": True},
+        {"baseline": "none", "standardize": True},
+        {"credit": "counterfactual", "pairing": "cross"},
+        {"credit": "counterfactual", "baseline": "max"},
+        {"loss": {"epochs": 2}},
+        {"loss": {"clip_range": 1.5}},
+        {"group_size": 1},
+        {"gamma": 1.5},
+        {"gamma": -0.1},
+        {"std_eps": 0},
+        {"loss": {"kl_coef": -1}},
+    ],
 )
 def test_bad_settings(bad):
     with pytest.raises(ConfigError):

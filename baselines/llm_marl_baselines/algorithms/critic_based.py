@@ -47,7 +47,8 @@ class ActorCriticConfig:
         shape: ``tree`` or ``chains``.
         gamma: discount over turns, from 0 to 1.
         lam: GAE's lambda: 0 is the one-step TD error (arXiv 2601.21972), 1 the return minus the value.
-        standardize: divide an agent's advantages by their standard deviation over the batch plus ``std_eps``.
+        standardize: divide an agent's advantages by their root mean square over the batch plus ``std_eps``. They are
+            not centred: with one start in a batch that would take away what the critic says.
         std_eps: see ``standardize``.
         max_joint_actions: the most joint actions in one step's rollout.
         critic: how the critic is trained.
@@ -101,7 +102,7 @@ def updates(
         found = next(actors) if epoch < config.loss.epochs else {}
         if epoch < config.critic.epochs:
             for name, fit in fits.items():
-                loss = policy.fit_values(
+                loss = policy.critics.fit(
                     name, fit.texts, fit.targets, config.critic.coef * fit.weights, first=epoch == 0
                 )
                 found[f"{name}/loss"] = loss
@@ -115,7 +116,7 @@ def response_advantages(batch: Batch, advantages: np.ndarray, config: ActorCriti
         for column in range(len(batch.agents)):
             mine = (batch.response_agent == column) & batch.trained
             if mine.any():
-                out[mine] /= out[mine].std() + config.std_eps
+                out[mine] /= np.sqrt(np.mean(out[mine] ** 2)) + config.std_eps
     return np.where(batch.trained, out, 0.0)
 
 

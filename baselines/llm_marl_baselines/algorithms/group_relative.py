@@ -52,6 +52,12 @@ class GroupConfig:
                 f"group_size must be at least {2 if needs_group else 1}, not {self.group_size}"
                 + (": one response has no group." if needs_group else ".")
             )
+        if self.standardize and self.baseline in ("none", "greedy"):
+            raise ConfigError(
+                f"standardize divides by a group's standard deviation, which is no measure of what baseline="
+                f"{self.baseline} leaves: a group whose returns are all equal would get advantages without limit. "
+                "Standardise with baseline=mean, loo or max."
+            )
         if not 0 <= self.gamma <= 1:
             raise ConfigError(f"gamma must lie between 0 and 1, not {self.gamma}.")
         if not self.std_eps > 0:

@@ -41,8 +41,8 @@ class IAC(Algorithm):
 
     def prepare(self, policy: TrainablePolicy, agents: Sequence[str]) -> None:
         for agent in agents:
-            if policy.trains(agent) and (name := critic_of(policy, agent)) not in policy.learners:
-                policy.add_critic(name, agent, head_only=self.config.critic.weights == "actor")
+            if policy.trains(agent) and (name := critic_of(policy, agent)) not in policy.critics.names:
+                policy.critics.add(name, agent, head_only=self.config.critic.weights == "actor")
 
     def update(self, batch: Batch, policy: TrainablePolicy) -> Iterator[dict[str, float]]:
         """Passes of actors and critics. Diagnostics: ``advantage_std``, ``critic/LEARNER/loss``, per agent
@@ -60,7 +60,7 @@ class IAC(Algorithm):
             texts = [batch.responses[b].prompt_ids for b in first.values()]
             acts, values = np.zeros(len(batch.root), dtype=bool), np.zeros(len(batch.root))
             acts[nodes] = True
-            values[nodes] = policy.values(name, texts)
+            values[nodes] = policy.critics.values(name, texts)
             advantages[:, column] = td_advantages(
                 batch.rewards[:, column],
                 values,

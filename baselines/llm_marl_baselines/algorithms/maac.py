@@ -12,8 +12,8 @@ pass, not one for each agent. Nothing is bootstrapped at the end of an episode, 
 ``mappo`` (arXiv 2103.01955) is this class with GAE, clipped ratios, several passes over a batch and standardised
 advantages: ``configs/mappo.yaml``.
 
-A centralised critic need not lower the variance of the gradient (arXiv 2102.04402); ``critic/explained_variance`` says
-what it explains.
+A centralised critic need not lower the variance of the gradient (arXiv 2102.04402);
+``critic/joint/explained_variance`` says what it explains.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..policies.base import TrainablePolicy
 from .base import Algorithm
 from .critic_based import ActorCriticConfig, Fit, explained_variance, response_advantages, updates
 
-CRITIC = "critic"
+CRITIC = "critic/joint"  # no agent of that name: learners of agents have their names
 
 
 class MAAC(Algorithm):
@@ -77,10 +77,10 @@ class MAAC(Algorithm):
         return Plan(c.group_size, c.shape, max_joint_actions=c.max_joint_actions)
 
     def prepare(self, policy: TrainablePolicy, agents: Sequence[str]) -> None:
-        policy.add_critic(CRITIC, agents[0])
+        policy.critics.add(CRITIC, agents[0])
 
     def update(self, batch: Batch, policy: TrainablePolicy) -> Iterator[dict[str, float]]:
-        """Passes of actors and critic. Diagnostics: ``critic/loss``, ``critic/explained_variance``,
+        """Passes of actors and critic. Diagnostics: ``critic/joint/loss``, ``critic/joint/explained_variance``,
         ``advantage_std``, and per agent those of :func:`~llm_marl_baselines.update.accumulate_gradients`."""
         rewards = joint_rewards(batch.rewards, batch.present, self.config.joint_reward)[:, 0]
         advantages, values, fit = (self._from_v if self.config.critic_of == "v" else self._from_q)(
@@ -94,8 +94,8 @@ class MAAC(Algorithm):
 
     def _from_v(self, batch: Batch, policy: TrainablePolicy, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray, Fit]:
         """(K,) advantages, (K,) values of the steps' nodes, and what V has to learn."""
-        texts = [policy.encode(CRITIC, text) for text in self._inputs(batch)]
-        values = policy.values(CRITIC, texts)  # (M,)
+        texts = [policy.critics.encode(CRITIC, text) for text in self._inputs(batch)]
+        values = policy.critics.values(CRITIC, texts)  # (M,)
         advantages = td_advantages(
             rewards,
             values,
@@ -118,8 +118,8 @@ class MAAC(Algorithm):
 
     def _from_q(self, batch: Batch, policy: TrainablePolicy, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray, Fit]:
         """(K,) advantages, (K,) values of the steps, and what Q has to learn."""
-        texts = [policy.encode(CRITIC, text) for text in batch.step_histories]
-        values = policy.values(CRITIC, texts)  # (K,)
+        texts = [policy.critics.encode(CRITIC, text) for text in batch.step_histories]
+        values = policy.critics.values(CRITIC, texts)  # (K,)
         at_node = np.bincount(batch.step_node, batch.step_share * values, minlength=len(batch.root))
         ends = batch.next_node < 0
         targets = rewards + self.config.gamma * np.where(ends, 0.0, at_node[batch.next_node])

@@ -109,6 +109,49 @@ class Scored:
     entropy: torch.Tensor
 
 
+class ValueFunctions(Protocol):
+    """Critics: each reads a text and gives one number, in units of the return. They are learners of the policy."""
+
+    @property
+    def names(self) -> list[str]:
+        """Those that there are."""
+        ...
+
+    def add(self, name: str, agent: str, *, head_only: bool = False) -> None:
+        """Add a critic, of values near 0 at first, on the base model of ``agent``.
+
+        Args:
+            name: of the new learner.
+            agent: whose base model and tokenizer it uses.
+            head_only: read the text with the agent's own trained weights, which the critic's loss then moves too,
+                instead of an adapter of the critic's own.
+        """
+        ...
+
+    def encode(self, name: str, text: str) -> np.ndarray:
+        """(T,) int64, the tokens of a plain text for a critic. Raises ConfigError for one that is too long."""
+        ...
+
+    def values(self, name: str, texts: Sequence[np.ndarray]) -> np.ndarray:
+        """(B,) float64 values of the texts (token ids), without gradients."""
+        ...
+
+    def fit(
+        self, name: str, texts: Sequence[np.ndarray], targets: np.ndarray, weights: np.ndarray, *, first: bool = True
+    ) -> float:
+        """Add the gradient of a critic's loss, 1/2 * sum of weights * (V - target)^2 in normalised units, to its
+        parameters, and return the loss.
+
+        Args:
+            name: of the critic.
+            texts: (B) token ids.
+            targets: (B,) in units of the return.
+            weights: (B,)
+            first: whether these targets are new, so that the scale of the returns has to take them in.
+        """
+        ...
+
+
 class TrainablePolicy(Policy, Protocol):
     """A policy whose responses can be scored with gradients. Parameters are grouped into *learners*: one per agent
     for ``isolated`` and ``full``, a single one for ``shared``."""
@@ -117,48 +160,18 @@ class TrainablePolicy(Policy, Protocol):
         """Whether the agent has weights that are trained; False for a seat that is held fixed."""
         ...
 
+    def has_weights(self, agent: str) -> bool:
+        """Whether the agent has weights beside its base model's, frozen ones included."""
+        ...
+
     @property
     def learners(self) -> list[str]:
         """The names of all that is trained: the agents' learners, then the critics."""
         ...
 
     @property
-    def critics(self) -> list[str]:
-        """The names of those that are critics."""
-        ...
-
-    def add_critic(self, name: str, agent: str, *, head_only: bool = False) -> None:
-        """Add a value function, of values near 0 at first, on the base model of ``agent``.
-
-        Args:
-            name: of the new learner.
-            agent: whose base model, tokenizer and token budget it uses.
-            head_only: read the text with the agent's own trained weights, which the critic's loss then moves too,
-                instead of an adapter of the critic's own.
-        """
-        ...
-
-    def encode(self, critic: str, text: str) -> np.ndarray:
-        """(T,) int64, the tokens of a plain text for a critic. Raises ConfigError for one that is too long."""
-        ...
-
-    def values(self, critic: str, texts: Sequence[np.ndarray]) -> np.ndarray:
-        """(B,) float64 values of the texts (token ids), without gradients, in units of the return."""
-        ...
-
-    def fit_values(
-        self, critic: str, texts: Sequence[np.ndarray], targets: np.ndarray, weights: np.ndarray, *, first: bool = True
-    ) -> float:
-        """Add the gradient of a critic's loss, 1/2 * sum of weights * (V - target)^2 in normalised units, to its
-        parameters, and return the loss.
-
-        Args:
-            critic: its name.
-            texts: (B) token ids.
-            targets: (B,) in units of the return.
-            weights: (B,)
-            first: whether these targets are new, so that the scale of the returns has to take them in.
-        """
+    def critics(self) -> ValueFunctions:
+        """Value functions on the policy's base models."""
         ...
 
     def learner_of(self, agent: str) -> str:

@@ -7,13 +7,16 @@ it moves, the head moves against it, so that what was learned stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from llm_marl_envs.errors import ConfigError
+
+from ..errors import NonFiniteError
 from ..seeding import derive_seed
 from .weights import Base, Learner, Lora
 
@@ -32,9 +35,9 @@ class Critic:
     def __init__(self, name: str, base: Base, lora: Lora, seed: int, actor: Learner | None = None):
         """``actor``: read with this learner's weights, and train them too, instead of an adapter of its own."""
         self.name, self.base, self._actor = name, base, actor
+        with actor.active() if actor is not None else nullcontext(base.model) as model:
+            size, device = model.config.get_text_config().hidden_size, model.device
         wide = torch.promote_types(base.dtype, torch.float32)
-        device = base.model.device
-        size = base.model.config.get_text_config().hidden_size
         own: dict[str, torch.nn.Parameter] = {}
         if actor is None:
             self._adapter, own = base.add_adapter(lora, derive_seed(seed, "adapter", name))
@@ -112,3 +115,78 @@ class Critic:
         for index, normalised in self.read(texts, token_budget, grad=False):
             out[index] = mean + spread * normalised.double().cpu().numpy()
         return out
+
+
+class Critics:
+    """The critics of a policy: the :class:`~llm_marl_baselines.policies.base.ValueFunctions` of its algorithm.
+
+    Args:
+        learners: of the agents.
+        lora: of the critics' adapters.
+        token_budget: most tokens, padding included, in a micro-batch.
+        seed: of the adapters' first values.
+    """
+
+    def __init__(self, learners: Mapping[str, Learner], lora: Lora, token_budget: int, seed: int):
+        self._learners, self._lora, self._token_budget, self._seed = learners, lora, token_budget, seed
+        self._critics: dict[str, Critic] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Those that there are."""
+        return list(self._critics)
+
+    def __iter__(self) -> Iterator[Critic]:
+        return iter(self._critics.values())
+
+    def __getitem__(self, name: str) -> Critic:
+        return self._critics[name]
+
+    def add(self, name: str, agent: str, *, head_only: bool = False) -> None:
+        """Add a critic; see :class:`ValueFunctions`. Raises ConfigError for a name that is taken, or ``head_only`` on
+        a seat that is not trained."""
+        if name in self._critics or any(name == learner.name for learner in self._learners.values()):
+            raise ConfigError(f"There is a learner {name!r} already.")
+        learner = self._learners[agent]
+        if head_only and not any(weight.requires_grad for weight in learner.weights.values()):
+            raise ConfigError(f"A value head on agent {agent!r}'s own weights would train them, but its seat is fixed.")
+        actor = learner if head_only else None
+        self._critics[name] = Critic(name, learner.base, self._lora, self._seed, actor)
+
+    def encode(self, name: str, text: str) -> np.ndarray:
+        """(T,) int64; see :class:`ValueFunctions`."""
+        base = self._critics[name].base
+        ids = base.tokenizer(text, add_special_tokens=False)["input_ids"] or [base.pad_id]
+        if base.context is not None and len(ids) > base.context:
+            raise ConfigError(
+                f"Critic {name!r} was given {len(ids):,} tokens, and its model {base.name!r} reads {base.context:,}. "
+                "Shorten the episodes (env_args.num_turns, sampling.max_new_tokens), or name a model with a longer "
+                "context."
+            )
+        return np.asarray(ids, dtype=np.int64)
+
+    def values(self, name: str, texts: Sequence[np.ndarray]) -> np.ndarray:
+        """(B,) float64; see :class:`ValueFunctions`."""
+        return self._critics[name].values(texts, self._token_budget)
+
+    def fit(
+        self, name: str, texts: Sequence[np.ndarray], targets: np.ndarray, weights: np.ndarray, *, first: bool = True
+    ) -> float:
+        """Add the gradient of a critic's loss; see :class:`ValueFunctions`.
+
+        Raises:
+            NonFiniteError: the loss is NaN or infinite.
+        """
+        critic = self._critics[name]
+        if first:
+            critic.adjust(targets, weights)
+        mean, spread = critic.scale
+        total = 0.0
+        for index, values in critic.read(texts, self._token_budget, grad=True):
+            wanted, weight = (torch.from_numpy(v[index]).to(values) for v in ((targets - mean) / spread, weights))
+            loss = 0.5 * (weight * (values - wanted) ** 2).sum()
+            if not torch.isfinite(loss):
+                raise NonFiniteError(f"the loss of critic {name!r} is {loss.item()}")
+            loss.backward()
+            total += float(loss.detach())
+        return total

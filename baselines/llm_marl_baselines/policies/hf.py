@@ -17,12 +17,11 @@ import torch
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
-from ..errors import NonFiniteError
 from ..seeding import derive_seed
 from . import keeping, scoring
 from . import sampling as sampler
 from .base import Request, Response, Sampling, Scored
-from .critics import Critic
+from .critics import Critic, Critics
 from .models import resolve_device, resolve_dtype
 from .prompts import PromptEncoder
 from .weights import Base, Learner, Lora, Seat, make_learners
@@ -92,15 +91,14 @@ class HFPolicies:
         for agent, settings in self.sampling.items():
             _check_sampling(agent, settings)
         self.sharing = sharing
-        self._lora, self._seed = lora or Lora(), seed
-        self._critics: dict[str, Critic] = {}
         self.device = resolve_device(device)
         on_cpu = self.device.type == "cpu"
         self.generate_tokens = generate_tokens or GENERATE_TOKENS[0 if on_cpu else 1]
         self.score_tokens = score_tokens or SCORE_TOKENS[0 if on_cpu else 1]
         self._learners = make_learners(
-            names, sharing, self._lora, resolve_dtype(dtype, self.device), self.device, seed, seats, bases
+            names, sharing, lora or Lora(), resolve_dtype(dtype, self.device), self.device, seed, seats, bases
         )
+        self.critics = Critics(self._learners, lora or Lora(), self.score_tokens, seed)
         for agent, seat in (seats or {}).items():
             if seat.weights is not None:
                 keeping.take(seat.weights, seat.learner, self._learner(agent))
@@ -174,64 +172,16 @@ class HFPolicies:
     @property
     def learners(self) -> list[str]:
         """The names of all that is trained: the agents' learners, then the critics."""
-        return [name for name, learner in self._distinct().items() if self.trains(learner.agents[0])] + [*self._critics]
-
-    @property
-    def critics(self) -> list[str]:
-        """The names of those that are critics."""
-        return list(self._critics)
+        return [
+            name for name, learner in self._distinct().items() if self.trains(learner.agents[0])
+        ] + self.critics.names
 
     def parameters(self, learner: str) -> list[torch.nn.Parameter]:
         """The trainable weights of a learner or critic."""
-        known: dict[str, Learner | Critic] = {**self._distinct(), **self._critics}
+        known = {thing.name: thing for thing in self._kept()}
         if learner not in known:
             raise ConfigError(f"There is no learner {learner!r}; there are: {', '.join(sorted(known))}.")
         return [weight for weight in known[learner].weights.values() if weight.requires_grad]
-
-    def add_critic(self, name: str, agent: str, *, head_only: bool = False) -> None:
-        """Add a value function; see :class:`TrainablePolicy`. Raises ConfigError for a name that is taken, or
-        ``head_only`` on a seat that is not trained."""
-        if name in self._critics or name in self._distinct():
-            raise ConfigError(f"There is a learner {name!r} already.")
-        learner = self._learner(agent)
-        if head_only and not self.trains(agent):
-            raise ConfigError(f"A value head on agent {agent!r}'s own weights would train them, but its seat is fixed.")
-        actor = learner if head_only else None
-        self._critics[name] = Critic(name, learner.base, self._lora, self._seed, actor)
-
-    def encode(self, critic: str, text: str) -> np.ndarray:
-        """(T,) int64; see :class:`TrainablePolicy`."""
-        base = self._critics[critic].base
-        ids = base.tokenizer(text, add_special_tokens=False)["input_ids"] or [base.pad_id]
-        if base.context is not None and len(ids) > base.context:
-            raise ConfigError(
-                f"Critic {critic!r} was given {len(ids):,} tokens, and its model {base.name!r} reads {base.context:,}. "
-                "Shorten the episodes (env_args.num_turns, sampling.max_new_tokens), or name a model with a longer "
-                "context."
-            )
-        return np.asarray(ids, dtype=np.int64)
-
-    def values(self, critic: str, texts: Sequence[np.ndarray]) -> np.ndarray:
-        """(B,) float64; see :class:`TrainablePolicy`."""
-        return self._critics[critic].values(texts, self.score_tokens)
-
-    def fit_values(
-        self, critic: str, texts: Sequence[np.ndarray], targets: np.ndarray, weights: np.ndarray, *, first: bool = True
-    ) -> float:
-        """Add the gradient of a critic's loss; see :class:`TrainablePolicy`."""
-        function = self._critics[critic]
-        if first:
-            function.adjust(targets, weights)
-        mean, spread = function.scale
-        total = 0.0
-        for index, values in function.read(texts, self.score_tokens, grad=True):
-            wanted, weight = (torch.from_numpy(v[index]).to(values) for v in ((targets - mean) / spread, weights))
-            loss = 0.5 * (weight * (values - wanted) ** 2).sum()
-            if not torch.isfinite(loss):
-                raise NonFiniteError(f"the loss of critic {critic!r} is {loss.item()}")
-            loss.backward()
-            total += float(loss.detach())
-        return total
 
     def score(
         self,
@@ -313,12 +263,12 @@ class HFPolicies:
                 for name, learner in self._distinct().items()
             }
             | {
-                name: {
+                critic.name: {
                     "agents": [],
                     "base": critic.base.name,
-                    "trainable_parameters": sum(weight.numel() for weight in self.parameters(name)),
+                    "trainable_parameters": sum(weight.numel() for weight in self.parameters(critic.name)),
                 }
-                for name, critic in self._critics.items()
+                for critic in self.critics
             },
         }
 
@@ -332,7 +282,7 @@ class HFPolicies:
         return self._learners[agent]
 
     def _kept(self) -> list[Learner | Critic]:
-        return [*self._distinct().values(), *self._critics.values()]
+        return [*self._distinct().values(), *self.critics]
 
     def _distinct(self) -> dict[str, Learner]:
         return {learner.name: learner for learner in self._learners.values()}
