@@ -206,6 +206,9 @@ def max_return(env: ParallelEnv) -> float | None:
         return None
     if getattr(env, "joint_reward", None) is not None:
         return None  # one agent in the place of all, paid by a rule of its own
+    if (optimal := getattr(base.task, "optimal_return", None)) is not None and base.num_turns > 1:
+        # A task whose turns cannot all pay the maximum says what the best policy earns.
+        return optimal / (len(env.possible_agents) if base.reward_mode == "individual" else 1)
     best = base.max_score / (len(env.possible_agents) if base.reward_mode == "individual" else 1)
     if base.num_turns == 1 or base.turn_reward == "last":
         return best
@@ -303,6 +306,7 @@ def transcript(batch: Batch, path: Sequence[int]) -> dict[str, Any]:
                 **({"actions": played} if played else {}),
                 **({"score": float(info["score"])} if "score" in info else {}),
                 **({"terms": {name: float(value) for name, value in info["terms"].items()}} if "terms" in info else {}),
+                **({"missing_sections": int(info["missing_sections"])} if "missing_sections" in info else {}),
             }
         )
     return {"turns": turns}

@@ -139,7 +139,10 @@ def _label(config: Config, others: Sequence[Config]) -> str:
 
 
 def _algorithm(config: Config) -> str:
-    return "untrained" if config["steps"] == 0 else str(config["name"]).rpartition(":")[2]
+    if config["steps"] == 0:
+        seats = ", ".join(f"{role}={seat}" for role, seat in config["policy"].items())
+        return seats or "untrained"
+    return str(config["name"]).rpartition(":")[2]
 
 
 def _told(value: Any) -> str:

@@ -52,7 +52,7 @@ class Logged:
         if not (records := self.of_phase(LOGGED[phase])):
             raise ConfigError(
                 f"{self.run} has no held-out evaluation in its log (eval_every is {self.config['eval_every']}). "
-                f"Evaluate it: llm-marl eval {self.run}"
+                "llm-marl eval RUN RUN plays held-out rows now and compares the runs."
             )
         return records[max(records)]
 

@@ -43,6 +43,9 @@ def measures(batch: Batch, num_turns: int | None = None) -> dict[str, float]:
             "cut_share": float(np.mean([not r.finished for r in own])),
             "clipped_share": float(batch.clipped[batch.trained].mean()),
         }
+    missing = [i["missing_sections"] for k in scored for i in batch.infos[k].values() if "missing_sections" in i]
+    if missing:
+        found["missing_sections"] = float(np.mean(missing))
     if num_turns is not None and num_turns > 1:
         found["ended_early"] = float(np.mean(batch.turn[batch.step_node[ends]] + 1 < num_turns))
     return found

@@ -93,6 +93,10 @@ class Plan:
             return self.group_size**num_acting
         return self.group_size * (num_acting if self.pairing == "held" else 1)
 
+    def played(self, num_acting: int, turn: int) -> int:
+        """Joint actions at one node, the greedy one included."""
+        return self.branches(num_acting, turn) + (self.greedy and num_acting > 0)
+
     def joint_actions(self, acting: Sequence[str], turn: int) -> list[JointAction]:
         """The joint actions at a node, in order. Of an agent's responses the first G are its own group, the next one
         (``held``) is held, and the last one (``greedy``) is the greedy one."""
@@ -114,7 +118,7 @@ class Plan:
         return actions
 
     def count(self, num_agents: int, num_turns: int, num_roots: int = 1) -> int:
-        """Joint actions of a rollout in which every agent acts in every turn and no episode ends early."""
+        """Joint actions of a rollout in which ``num_agents`` act in every turn and no episode ends early."""
         nodes, greedy, total = num_roots, 0, 0
         for turn in range(num_turns):
             greedy += nodes if self.greedy else 0
@@ -133,6 +137,11 @@ class Plan:
 def check_size(plan: Plan, env: ParallelEnv, num_starts: int) -> None:
     """Refuse a rollout that would be too large, where the environment says how many turns it has."""
     if (turns := getattr(env, "num_turns", None)) is not None:
-        agents = len(env.possible_agents)
+        agents = most_acting(env)
         total = plan.count(agents, turns, num_starts)
-        plan.check(total, f"{num_starts} starts, {agents} agents, {turns} turns, G = {plan.group_size}")
+        plan.check(total, f"{num_starts} starts, {agents} agents at once, {turns} turns, G = {plan.group_size}")
+
+
+def most_acting(env: ParallelEnv) -> int:
+    """How many agents are asked at once, at most: all, unless the environment says so (``max_acting``)."""
+    return int(getattr(env, "max_acting", len(env.possible_agents)))

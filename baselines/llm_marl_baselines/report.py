@@ -131,10 +131,9 @@ def render_comparison(found: Mapping[str, Any]) -> str:
     tables = [_comparison_block(block, against) for block in blocks]
     rows = groups[0]["rows"]
     tables[0].title = f"{_count(len(rows), 'held-out row')}, last evaluation of each run"
-    notes = [
-        f"Mean and 95 % bootstrap interval over {_units(rows)} and runs."
-        f"{_warning([len(group['seeds']) for group in groups])}"
-    ]
+    seeds = [len(group["seeds"]) for group in groups]
+    runs = " and runs" if min(seeds) > 1 else " and, where there are several, runs" if max(seeds) > 1 else ""
+    notes = [f"Mean and 95 % bootstrap interval over {_units(rows)}{runs}.{_warning(seeds)}"]
     if len(groups) > 1:
         notes.append(
             f"Against {groups[0]['label']}: difference, and P(higher), the probability that an episode scores higher "
@@ -181,7 +180,7 @@ def _comparison_tables(comparisons: Sequence[Mapping[str, Any]]) -> list[Table]:
     table = Table(
         title=f"Against {comparisons[0]['a']}, on the same rows",
         caption="Difference of mean scores, and the probability that an episode scores higher on the same row (0.5: no "
-        "difference); 95 % bootstrap intervals.",
+        "difference); 95 % bootstrap intervals, which of single runs say nothing about other seeds.",
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",
@@ -221,7 +220,8 @@ def _units(rows: Sequence[str]) -> str:
 
 def _warning(seeds: Sequence[int]) -> str:
     few = any(1 < count < FEW_RUNS for count in seeds)
-    return f" Over fewer than {FEW_RUNS} runs it is too narrow." * few
+    alone = " Of a single run it says nothing about other seeds." * (1 in seeds)
+    return alone + f" Over fewer than {FEW_RUNS} runs it is too narrow." * few
 
 
 def _seeds(seeds: Sequence[int]) -> str:

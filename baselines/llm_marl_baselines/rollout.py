@@ -74,7 +74,7 @@ def collect(
     while level:
         if turn == plan.max_turns:
             raise EpisodeError(f"{level[0].env} has not ended after {turn} turns: it needs a finite horizon.")
-        count = sum(1 if node.greedy else len(plan.joint_actions(node.acting, turn)) for node in level)
+        count = sum(1 if node.greedy else plan.played(len(node.acting), turn) for node in level)
         plan.check(len(recorder.steps) + count, f"{len(starts)} starts, turn {turn + 1}")
         answers = _ask(policies, level, plan, derive_seed(seed, turn), greedy)
         steps = []

@@ -44,10 +44,29 @@ def resolve(spec: str, role: str) -> Seat:
         raise ConfigError(f"The policy of agent {role!r} is {spec!r}: name a model or a run.")
     folder, _, other = source.partition("#")
     if not (Path(folder) / CONFIG).is_file():
-        if other:
-            raise ConfigError(f"The policy of agent {role!r} is {spec!r}, and {folder} holds no run ({CONFIG}).")
+        if other or _is_path(folder):
+            raise ConfigError(
+                f"The policy of agent {role!r} is {spec!r}, and {folder} holds no run: there is no {CONFIG} in it. "
+                "Name the folder of a run, or a model (a folder that save_pretrained wrote, or a name of the hub)."
+            )
         return Seat(source, frozen=frozen)
     return replace(_of_run(Path(folder), read_config(Path(folder)), other or role), frozen=frozen)
+
+
+def absolute(spec: str) -> str:
+    """The same seat from any working directory: a run by its whole path. What names no run is left as it is."""
+    head, source = (FROZEN, spec.removeprefix(FROZEN)) if spec.startswith(FROZEN) else ("", spec)
+    folder, mark, other = source.partition("#")
+    return f"{head}{Path(folder).resolve()}{mark}{other}" if (Path(folder) / "config.yaml").is_file() else spec
+
+
+def _is_path(name: str) -> bool:
+    """Whether this can only be meant as a folder, and there is no model in it: a slip must not be asked of the hub."""
+    path = Path(name)
+    if path.is_dir():
+        return not (path / "config.json").is_file()
+    # The hub's names have one stroke at most; where the folder before it is here, a folder in it was meant.
+    return name.startswith((".", "/", "~")) or len(path.parts) > 2 or (len(path.parts) > 1 and path.parent.is_dir())
 
 
 def _of_run(run: Path, config: Mapping[str, Any], role: str) -> Seat:
@@ -58,7 +77,10 @@ def _of_run(run: Path, config: Mapping[str, Any], role: str) -> Seat:
     sharing = config["sharing"]
     if role in config["policy"]:  # a seat of that run: of its own kind, with the weights that this run gave it
         seat = resolve(config["policy"][role], role)
-        return replace(seat, weights=held.get(role, seat.weights), learner=role if role in held else seat.learner)
+        if role in held:  # a fresh adapter is of that run's kind
+            own = seat.lora or (None if seat.full else Lora(**config["lora"]))
+            seat = replace(seat, weights=held[role], learner=role, lora=own)
+        return seat
     name = "shared" if sharing == "shared" and role not in held else role
     if name not in held:
         known = [n for n in held if not n.startswith("critic")]

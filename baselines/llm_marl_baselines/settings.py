@@ -16,6 +16,7 @@ from jsonargparse import ArgumentParser, Namespace
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
+from . import seats
 from .algorithms import ALGORITHMS
 from .config import TrainConfig, config_path, packaged_configs
 
@@ -59,6 +60,7 @@ def _settings_from(name: str, read: Callable[[ArgumentParser], Namespace]) -> Se
     except (ArgumentError, TypeError, ValueError, KeyError, OSError, yaml.YAMLError) as error:
         raise ConfigError(_explained(str(error), parser)) from error
     fields = {f.name: made[f.name] for f in dataclasses.fields(TrainConfig)}
+    fields["policy"] = {role: seats.absolute(spec) for role, spec in fields["policy"].items()}
     return Settings(name, made.algorithm, TrainConfig(**fields))
 
 

@@ -153,13 +153,17 @@ class Trainer:
         except NonFiniteError as error:
             path = save_batch(self.run / f"bad-batch-step-{step:06d}.npz", batch, starts)
             weights = "The weights have moved since, so the newest checkpoint is an older one"
-            if not found:  # in the first pass over the batch: no weight has moved since it was sampled
-                self._save(log, step)
+            if not found:
+                self._save_as_sampled(log, step)
                 weights = f"The weights that it was sampled with are in the checkpoint of step {step}"
             raise NonFiniteError(
                 f"Step {step}: {error}. The batch is saved in {path}. {weights}. Lower optim.lr, or look at the "
                 "batch's rewards and log-probabilities."
             ) from error
+        except ConfigError:  # such as a joint history that is too long for the critic: what was learned is kept
+            if not found:
+                self._save_as_sampled(log, step)
+            raise
         clock.append(time.perf_counter())
         record: dict[str, Any] = {"step": step + 1, "phase": "train", **measures(batch, self.num_turns), **means(found)}
         record["lr"] = self.config.optim.lr_at(step, self.config.steps)
@@ -176,6 +180,11 @@ class Trainer:
             log.write("samples.jsonl", {"step": step + 1, "phase": "train", **episode})
         spent = clock[2] - clock[0]
         progress.step({"score": record["score"], "tokens/s": tokens / max(spent, 1e-9)}, spent)
+
+    def _save_as_sampled(self, log: RunLog, step: int) -> None:
+        """Save after an update that failed in its first pass: no weight has moved since the batch was sampled."""
+        self.policy.critics.undo()
+        self._save(log, step)
 
     # -- evaluation ---------------------------------------------------------------------------------------------
 
@@ -235,6 +244,9 @@ def save_batch(path: Path, batch: Batch, starts: Sequence[Start]) -> Path:
         logprobs=logprobs,
         rewards=batch.rewards,
         step_response=batch.step_response,
+        step_node=batch.step_node,
+        step_share=batch.step_share,
+        greedy=batch.greedy,
         response_agent=batch.response_agent,
         response_node=batch.response_node,
         weight=batch.weight,

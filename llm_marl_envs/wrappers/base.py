@@ -51,6 +51,11 @@ class TextWrapper(BaseParallelWrapper):
     def observation_space(self, agent: str) -> UnicodeText:
         return self.observation_spaces[agent]
 
+    @property
+    def max_acting(self) -> int:
+        """The most agents that are asked in one step."""
+        return len(self.possible_agents)
+
     def _copy(self: Wrapper, seed: int | None) -> Wrapper:
         """A copy of the wrapper around a clone of the environment. What changes during an episode must be replaced by
         the subclass, never mutated."""

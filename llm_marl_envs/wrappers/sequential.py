@@ -51,6 +51,10 @@ class Sequential(ProtocolWrapper):
         self._written: dict[str, str] = {}  # responses of this turn
 
     @property
+    def max_acting(self) -> int:
+        return 1
+
+    @property
     def steps_per_turn(self) -> int:
         return len(self.order)
 

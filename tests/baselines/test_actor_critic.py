@@ -8,7 +8,8 @@ import pytest
 import torch
 from forked import kill_self, on_call, output, run_cli
 
-from llm_marl_baselines import trainer
+from llm_marl_baselines import cli, trainer
+from llm_marl_baselines import run as runs
 from llm_marl_baselines.algorithms.critic_based import CriticConfig
 from llm_marl_baselines.algorithms.iac import IAC
 from llm_marl_baselines.algorithms.igrpo import IGRPO
@@ -23,6 +24,7 @@ from llm_marl_baselines.policies.critics import Critic, Critics
 from llm_marl_baselines.policies.hf import HFPolicies
 from llm_marl_baselines.rollout import collect
 from llm_marl_baselines.settings import parse
+from llm_marl_baselines.trainer import Trainer
 from llm_marl_baselines.update import LossConfig
 from llm_marl_envs import make
 from llm_marl_envs.errors import ConfigError, DataError
@@ -573,7 +575,11 @@ def test_a_killed_run_goes_on_to_the_same_bytes(name, tmp_path):
         (lambda: IGRPO.Config(group_by="turn"), "groups of their own: not group_by=turn"),
         (lambda: MAGRPO.Config(credit="counterfactual", pairing="cross"), "credit=counterfactual .*pairing=aligned"),
         (lambda: MAGRPO.Config(credit="counterfactual", shape="chains"), "credit=counterfactual .*needs shape=tree"),
-        (lambda: MAGRPO.Config(credit="counterfactual", baseline="greedy"), "baseline=loo.*got baseline=greedy"),
+        (
+            lambda: MAGRPO.Config(credit="counterfactual", baseline="greedy"),
+            "baseline=loo and group_by=agent_turn; got greedy",
+        ),
+        (lambda: MAGRPO.Config(credit="counterfactual", baseline="loo", group_by="turn"), "got loo and turn"),
         (lambda: MAGRPO.Config(baseline="loo", group_size=1), "group_size must be at least 2, not 1: one response"),
         (lambda: OptimConfig(critic_lr=-1.0), "optim.critic_lr must be a number of at least 0, not -1.0"),
     ],
@@ -635,3 +641,31 @@ def test_the_critics_learning_rate_is_its_own():
     assert all(
         torch.equal(a, b) for a, b in zip(before["critic/joint"], policy.parameters("critic/joint"), strict=True)
     )
+
+
+def test_an_update_that_fails_leaves_the_critics_scale_as_it_was(tmp_path, monkeypatch):
+    """The checkpoint that is saved then holds the weights that the batch was sampled with, the scale among them."""
+    monkeypatch.chdir(tmp_path)
+    args = (
+        "train maac --env probe/own-word-v0 --model tiny --steps 2 --eval_every -1 --output run --trackers []".split()
+    )
+    step, seen = Optimizers.step, []
+
+    def broken(self, number):
+        policy = trainers[-1].policy
+        if number == 1:
+            for p in policy.parameters("agent_1"):
+                p.grad = torch.full_like(p, float("nan"))
+        try:
+            return step(self, number)
+        finally:
+            seen.append(policy.critics["critic/joint"].moments.tolist())
+
+    trainers, train = [], Trainer.train
+    monkeypatch.setattr(Trainer, "train", lambda self, **kwargs: (trainers.append(self), train(self, **kwargs))[1])
+    monkeypatch.setattr(Optimizers, "step", broken)
+    assert cli.main(args) == 1
+    after_first, adjusted = seen
+    assert adjusted != after_first
+    kept, _ = runs.restore(tmp_path / "run")
+    assert kept.policy.critics["critic/joint"].moments.tolist() == after_first

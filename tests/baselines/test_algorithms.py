@@ -205,6 +205,28 @@ def test_independent_algorithms_learn_from_each_agents_own_reward(name):
     assert "agent_2" in after and "agent_1" not in after
 
 
+def test_grpo_is_of_one_agent():
+    with pytest.raises(ConfigError, match="grpo trains one agent, and there are 2.*--protocol single"):
+        build("grpo", "own-word", "--protocol", "sequential")
+
+
+def test_missing_sections_are_logged(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = "train grpo --env probe/own-word-v0 --model tiny --steps 1 --eval_every -1 --output run --trackers []"
+    assert cli.main(args.split()) == 0
+    record = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
+    assert record["missing_sections"] == 2.0  # the tiny model has no letters for tags
+    sample = json.loads((tmp_path / "run" / "samples.jsonl").read_text().splitlines()[0])
+    assert sample["turns"][0]["missing_sections"] == 2
+
+
+def test_a_plan_counts_who_is_asked_at_once():
+    """One after another, two agents play 4 + 16 joint actions from a start, and not the 8 + 64 of two at once."""
+    trainer = build("counterfactual", "two-turn", "--protocol", "sequential")
+    batch = collect(trainer.policies, trainer.make_env, trainer.starts(0), trainer.algorithm.plan, seed=0)
+    assert len(batch.rewards) == trainer.algorithm.plan.count(1, 4, 1) == 4 + 16 + 64 + 256
+
+
 # -- learning -------------------------------------------------------------------------------------------------------
 
 

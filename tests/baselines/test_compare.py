@@ -159,6 +159,7 @@ def test_labels_name_what_differs_or_else_the_folder():
         "env": "e",
         "model": "tiny",
         "protocol": "parallel",
+        "policy": {},
         "steps": 5,
         "seed": 0,
         "optim": {"lr": 1},
@@ -174,6 +175,9 @@ def test_labels_name_what_differs_or_else_the_folder():
     assert by_setting(["a", "b"], [base, base | other]) == {"magrpo, tiny": [0], "magrpo, small+large": [1]}
     # Untrained models have no learning rate that could tell anything.
     assert list(by_setting(["a", "b"], [base, base | {"steps": 0, "optim": {"lr": 9}}])) == ["magrpo", "untrained"]
+    # Trained agents that are played again are not untrained.
+    seated = base | {"steps": 0, "policy": {"x": "frozen:runs/a"}}
+    assert "untrained" not in (label := list(by_setting(["a"], [seated]))[0]) and "x=frozen:runs/a" in label
     assert list(by_setting(["a", "b"], [base, base | {"model": "m" * 99}])) == ["magrpo, tiny", "b"]
 
 

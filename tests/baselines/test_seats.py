@@ -9,6 +9,7 @@ import yaml
 from llm_marl_baselines import cli, seats
 from llm_marl_baselines import run as runs
 from llm_marl_baselines.policies.base import Request
+from llm_marl_baselines.rollout import collect
 from llm_marl_baselines.settings import parse
 from llm_marl_envs.errors import ConfigError, DataError
 
@@ -72,6 +73,33 @@ def test_a_frozen_model_is_the_model_without_adapter():
     assert answers(seated, "agent_1") == answers(build(), "agent_1")
 
 
+@pytest.mark.parametrize("frozen", ["agent_1", "agent_2"])
+def test_each_row_is_sampled_with_its_own_weights(trained, frozen):
+    """A model as it is beside an adapter, whichever comes first: what was sampled is scored the same."""
+    other = next(a for a in ("agent_1", "agent_2") if a != frozen)
+    trainer = build("--policy", f"{frozen}=frozen:tiny", "--policy", f"{other}={trained}")
+    batch = collect(trainer.policies, trainer.make_env, trainer.starts(0), trainer.algorithm.plan, seed=0)
+    mine = [r for r, a in zip(batch.responses, batch.response_agent, strict=True) if batch.agents[a] == other]
+    scored = trainer.policy.score(other, [r.prompt_ids for r in mine], [r.token_ids for r in mine], grad=False)
+    for part in scored:
+        for index, row, mask in zip(part.index, part.logprobs, part.mask, strict=True):
+            assert row[mask].numpy() == pytest.approx(mine[int(index)].logprobs, abs=1e-4)
+    together = trainer.policy.generate(
+        [Request(a, ({"role": "user", "content": "Answer with one of: A B C D."},), 20) for a in trainer.agents], seed=3
+    )
+    asked_first = {a: [r.token_ids.tolist() for r in rows] for a, rows in zip(trainer.agents, together, strict=True)}
+    assert asked_first[other] == answers(trainer, other)
+
+
+def test_a_seat_keeps_the_kind_of_adapter_that_its_run_gave_it(tmp_path):
+    first = train(tmp_path / "first", "--policy", "agent_1=tiny", "--lora.alpha", "64", "--lora.rank", "3", steps=2)
+    left, _ = runs.restore(first)
+    seated = build("--policy", f"agent_1=frozen:{first}")
+    assert answers(seated, "agent_1") == answers(left, "agent_1")
+    config = seated.policy._learners["agent_1"].base._peft.peft_config
+    assert [c.lora_alpha for c in config.values()] == [64, 16]
+
+
 @pytest.mark.parametrize("name", ["magrpo", "igrpo", "maac", "iac", "mappo"])
 def test_a_frozen_partner_is_not_moved_and_the_other_learns(trained, tmp_path, name):
     args = ["--policy", f"agent_1=frozen:{trained}", "--algorithm.group_size", "8", "--output", str(tmp_path / "out")]
@@ -116,6 +144,21 @@ def test_eval_takes_seats_too(trained, capsys):
     assert "0.9" in str(found) or "1.0" in str(found)
 
 
+def test_a_seat_is_found_from_another_folder(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(trained.parent)
+    train(tmp_path / "told", "--policy", f"agent_1=frozen:{trained.name}", steps=1)
+    assert yaml.safe_load((tmp_path / "told" / "config.yaml").read_text())["policy"]["agent_1"] == f"frozen:{trained}"
+    monkeypatch.chdir(tmp_path)
+    runs.restore(tmp_path / "told")
+
+
+def test_who_plays_trained_policies_is_not_called_untrained(trained, capsys):
+    args = f"eval --env probe/same-word-v0 --model tiny --episodes 2 --timing 0 --policy agent_1=frozen:{trained}"
+    assert cli.main(args.split()) == 0
+    said = capsys.readouterr().out
+    assert "untrained" not in said and "agent_1=frozen:" in said
+
+
 def test_the_announcement_says_who_is_frozen(trained, tmp_path, capsys):
     train(tmp_path / "told", "--policy", f"agent_1=frozen:{trained}", steps=1)
     assert "agent_1 (frozen), agent_2 (0.01 M)" in capsys.readouterr().err
@@ -132,10 +175,15 @@ def test_the_announcement_says_who_is_frozen(trained, tmp_path, capsys):
         (["--policy", "agent_1="], "ROLE=RUN"),
         (["--policy", "agent_1=frozen:"], "name a model or a run"),
         (["--policy", "agent_1=nowhere#agent_2"], "holds no run"),
+        (["--policy", "agent_1=frozen:./nowhere"], "holds no run"),
+        (["--policy", "agent_1=frozen:a/b/c"], "holds no run"),
+        (["--policy", "agent_1=frozen:tests/nowhere"], "holds no run"),
         (["--policy", "agent_1=frozen:tiny", "--policy", "agent_2=frozen:tiny"], "nothing to train"),
     ],
 )
-def test_errors_name_what_is_wrong(given, words, capsys):
+def test_errors_name_what_is_wrong(given, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").mkdir()
     assert cli.main(["train", "magrpo", *BASIC, *given]) == 2
     said = capsys.readouterr().err
     assert words in " ".join(said.split()) and "Traceback" not in said

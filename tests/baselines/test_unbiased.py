@@ -136,10 +136,8 @@ def test_the_greedy_joint_responses_return_is_an_unbiased_baseline(settings, rul
 
 
 @pytest.mark.parametrize("rules", [ONE, ENDS])
-@pytest.mark.parametrize("baseline", ["loo", "mean"])
-def test_counterfactual_credit_is_unbiased(rules, baseline):
-    """Its baseline is leave-one-out whichever of the two is asked for."""
-    assert distance(expected(magrpo(credit="counterfactual", baseline=baseline), rules), exact(rules)) < 1e-9
+def test_counterfactual_credit_is_unbiased(rules):
+    assert distance(expected(magrpo(credit="counterfactual", baseline="loo"), rules), exact(rules)) < 1e-9
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ _TABLE: dict[str, tuple[str, Capabilities]] = {
     "atgrpo": (f"{_HERE}.magrpo:MAGRPO", Capabilities("joint", True, False, False, "standardised per agent and turn")),
     "counterfactual": (f"{_HERE}.magrpo:MAGRPO", Capabilities("joint", True, False, False, "resamples of one agent")),
     "igrpo": (f"{_HERE}.igrpo:IGRPO", Capabilities("own", True, False, False, "every agent on its own")),
-    "grpo": (f"{_HERE}.magrpo:MAGRPO", Capabilities("joint", True, False, False, "one model answers for all roles")),
+    "grpo": (f"{_HERE}.grpo:GRPO", Capabilities("joint", True, False, False, "one model answers for all roles")),
     "maac": (f"{_HERE}.maac:MAAC", Capabilities("joint", False, True, False, "a critic of the joint history")),
     "iac": (f"{_HERE}.iac:IAC", Capabilities("own", False, True, False, "a critic of each agent's own history")),
     "mappo": (f"{_HERE}.maac:MAAC", Capabilities("joint", False, True, True, "maac with GAE, ratios and epochs")),

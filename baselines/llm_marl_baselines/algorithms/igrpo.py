@@ -8,8 +8,8 @@ agent then sees the same returns, and IGRPO is MAGRPO with ``standardize``: a te
 
 ``teammates="fixed"``: at every node each agent first answers once; these answers are held while one agent at a time
 draws its G responses, N * G joint actions a node. What differs within a group is then this agent's doing alone. With
-the held answers nothing is learned. At equal group size it plays N times the joint actions and samples (G + 1) / G of
-the tokens: compare at both.
+the held answers nothing is learned. At equal group size the first turn plays N times the joint actions and samples
+(G + 1) / G of the tokens, and every later turn has N times as many nodes to do it at: compare at both.
 
 What differs from the paper: a sum over tokens instead of each response's mean, no ratio, no clipping, no KL by default
 (``loss`` has them all); a tree over turns.

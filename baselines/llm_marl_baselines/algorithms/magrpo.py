@@ -20,7 +20,7 @@ Presets, each a packaged configuration of this class: ``marloo`` (leave-one-out)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -60,10 +60,10 @@ class MAGRPO(Algorithm):
             if self.credit == "counterfactual":
                 if self.pairing != "aligned" or self.shape != "tree":
                     raise ConfigError("credit=counterfactual pairs by itself and needs shape=tree and pairing=aligned.")
-                if self.baseline not in ("mean", "loo") or self.group_size < 2:
+                if self.baseline != "loo" or self.group_by != "agent_turn":
                     raise ConfigError(
-                        "credit=counterfactual compares an answer with the agent's other answers (baseline=loo) and "
-                        f"needs at least 2 of them; got baseline={self.baseline}, group_size={self.group_size}."
+                        "credit=counterfactual compares an answer with the agent's other answers, so it takes "
+                        f"baseline=loo and group_by=agent_turn; got {self.baseline} and {self.group_by}."
                     )
 
     config: Config
@@ -86,10 +86,7 @@ class MAGRPO(Algorithm):
 
     def advantages(self, batch: Batch) -> np.ndarray:
         """(B,) advantage of every response."""
-        config = self.config
-        if config.credit == "counterfactual":
-            config = replace(config, baseline="loo")
-        return advantages_of(batch, self.returns(batch), config)
+        return advantages_of(batch, self.returns(batch), self.config)
 
     def update(self, batch: Batch, policy: TrainablePolicy) -> Iterator[dict[str, float]]:
         """One pass over the batch, or ``loss.epochs``. Diagnostics: those of

@@ -16,6 +16,7 @@ from .. import run as runs
 from ..algorithms import ALGORITHMS
 from ..errors import Interrupted
 from ..figures import write_plot
+from ..plan import most_acting
 from ..report import summarize
 from ..runlog import check_trackers
 from ..settings import Settings, parse, settings_of, underscored
@@ -88,7 +89,7 @@ def _announcement(trainer: Trainer) -> str:
     env = trainer.make_env()
     turns = getattr(env, "num_turns", None)
     agents = len(env.possible_agents)
-    count = "unknown" if turns is None else f"{plan.count(agents, turns, config.rows_per_step):,}"
+    count = "unknown" if turns is None else f"{plan.count(most_acting(env), turns, config.rows_per_step):,}"
     about = trainer.policy.describe()
     bases = ", ".join(f"{name} ({b['parameters'] / 1e6:,.1f} M, {b['dtype']})" for name, b in about["bases"].items())
     sizes = {name: learner["trainable_parameters"] for name, learner in about["learners"].items()}

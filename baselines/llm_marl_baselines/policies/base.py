@@ -151,6 +151,11 @@ class ValueFunctions(Protocol):
         """
         ...
 
+    def undo(self) -> None:
+        """Take back what the newest targets did to the scale of the returns: their update has failed. Only before the
+        first optimiser step after them."""
+        ...
+
 
 class TrainablePolicy(Policy, Protocol):
     """A policy whose responses can be scored with gradients. Parameters are grouped into *learners*: one per agent

@@ -43,6 +43,7 @@ class Critic:
             self._adapter, own = base.add_adapter(lora, derive_seed(seed, "adapter", name))
         self.weight = torch.nn.Parameter(torch.zeros(size, dtype=wide, device=device))
         self.bias = torch.nn.Parameter(torch.zeros((), dtype=wide, device=device))
+        self._before: list[torch.Tensor] = []
         # Sums of: targets, their squares, and of the weights of these sums.
         self.moments = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64, device="cpu"), requires_grad=False)
         self.weights = {**own, "head.weight": self.weight, "head.bias": self.bias, "moments": self.moments}
@@ -65,6 +66,7 @@ class Critic:
         The first targets set the scale, and nothing is kept: the critic has learned nothing yet. To stay at 0 it would
         have to start at minus mean / spread, and the optimiser would need thousands of steps to come back.
         """
+        self._before = [tensor.detach().clone() for tensor in (self.moments, self.weight, self.bias)]
         fresh = self.moments[2].item() == 0
         old_mean, old_spread = self.scale
         now = np.average(np.stack([targets, targets**2]), axis=1, weights=weights)
@@ -76,6 +78,13 @@ class Critic:
             mean, spread = self.scale
             self.weight.mul_(old_spread / spread)
             self.bias.copy_((old_spread * self.bias + old_mean - mean) / spread)
+
+    def undo(self) -> None:
+        """Take the last :meth:`adjust` back, whose targets have not been learned."""
+        with torch.no_grad():
+            for tensor, before in zip((self.moments, self.weight, self.bias), self._before, strict=False):
+                tensor.copy_(before)
+            self._before = []
 
     def read(
         self, texts: Sequence[np.ndarray], token_budget: int, grad: bool
@@ -168,6 +177,11 @@ class Critics:
     def values(self, name: str, texts: Sequence[np.ndarray]) -> np.ndarray:
         """(B,) float64; see :class:`ValueFunctions`."""
         return self._critics[name].values(texts, self._token_budget)
+
+    def undo(self) -> None:
+        """Take back what new targets did to the critics' scales; see :class:`ValueFunctions`."""
+        for critic in self:
+            critic.undo()
 
     def fit(
         self, name: str, texts: Sequence[np.ndarray], targets: np.ndarray, weights: np.ndarray, *, first: bool = True

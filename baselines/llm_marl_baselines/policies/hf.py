@@ -316,16 +316,17 @@ class _Job:
     def run(self, token_budget: int) -> list[sampler.Sampled]:
         adapters = [adapter for adapter, _ in self.prompts]
         base = self.learner.base
-        with self.learner.active() as model:
-            return sampler.generate(
-                model,
-                [ids for _, ids in self.prompts],
-                self.rows,
-                eos_ids=base.eos_ids,
-                pad_id=base.pad_id,
-                token_budget=token_budget,
-                call=lambda which, **inputs: self.learner.forward([adapters[p] for p in which], **inputs),
-            )
+        # Its adapters are left as they are: each forward pass switches on those of its rows. Around all of them, one
+        # learner's choice would hold for the others' rows, too.
+        return sampler.generate(
+            self.learner.model,
+            [ids for _, ids in self.prompts],
+            self.rows,
+            eos_ids=base.eos_ids,
+            pad_id=base.pad_id,
+            token_budget=token_budget,
+            call=lambda which, **inputs: self.learner.forward([adapters[p] for p in which], **inputs),
+        )
 
 
 def _response(encoder: PromptEncoder, prompt_ids: np.ndarray, sampled: sampler.Sampled) -> Response:

@@ -217,6 +217,7 @@ class Learner(Protocol):
         weights: what is trained, by name.
         host: learners of one host can be sampled from together.
         adapter: which rows of the host's :meth:`forward` are this learner's.
+        model: the agent's model, whatever adapter is switched on.
     """
 
     name: str
@@ -225,6 +226,9 @@ class Learner(Protocol):
     weights: dict[str, torch.nn.Parameter]
     host: str
     adapter: str
+
+    @property
+    def model(self) -> PreTrainedModel: ...
 
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         """The agent's model, or its reference's."""
@@ -247,6 +251,10 @@ class AdapterLearner:
         self.host = base.name
         self.adapter, self.weights = base.add_adapter(lora, derive_seed(seed, "adapter", name), trained)
 
+    @property
+    def model(self) -> PreTrainedModel:
+        return self.base.model
+
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return self.base.active(None if reference else self.adapter)
 
@@ -265,6 +273,10 @@ class FixedLearner:
         self.host, self.adapter = base.name, BASE
         self.weights: dict[str, torch.nn.Parameter] = {}
 
+    @property
+    def model(self) -> PreTrainedModel:
+        return self.base.model
+
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return self.base.active(None)
 
@@ -281,11 +293,15 @@ class FullLearner:
 
     def __init__(self, name: str, agents: tuple[str, ...], base: Base, model: PreTrainedModel, trained: bool = True):
         self.name, self.agents, self.base = name, agents, base
-        # Trained weights are never in half precision.
-        wide = torch.promote_types(model.dtype, torch.float32) if trained else model.dtype
+        # Weights that are trained, or were, are never in half precision.
+        wide = torch.promote_types(model.dtype, torch.float32)
         self._model = model.to(wide).requires_grad_(trained)
         self.weights = dict(self._model.named_parameters())
         self.host, self.adapter = name, ""
+
+    @property
+    def model(self) -> PreTrainedModel:
+        return self._model
 
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return self.base.active(None) if reference else nullcontext(self._model)
