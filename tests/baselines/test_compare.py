@@ -233,7 +233,7 @@ def test_logs_without_evaluations_or_rows(made, capsys, tmp_path):
     run = tmp_path / made("a", GOOD)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     (run / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines if r["phase"] == "train"))
-    fails(capsys, ["compare", "a"], "a has no held-out evaluation", "llm-marl eval a")
+    fails(capsys, ["compare", "a"], "a has no held-out evaluation", "llm-marl eval RUN RUN")
     for line in lines:
         line.pop("row_scores", None)
     (run / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
