@@ -14,13 +14,12 @@ from pettingzoo import ParallelEnv
 from llm_marl_envs import CollaborationEnv
 
 from .batch import Batch
+from .episodes import episode_steps, episode_terms, tests_passed, transcript
 from .plan import Plan, Start
 from .policies.base import Policy
 from .rollout import Memory, collect
 from .seeding import derive_seed
-from .statistics import Interval, best_of_k, bootstrap, samples_at
-
-__all__ = ["Evaluation", "Interval", "bootstrap", "evaluate", "episode_steps", "row_facts", "step_terms", "transcript"]
+from .statistics import best_of_k, bootstrap, samples_at
 
 
 @dataclass(frozen=True)
@@ -242,8 +241,8 @@ def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
     paths.sort(key=lambda path: path[0])  # first steps are numbered row by row
     assert len(paths) == rows * episodes
     ends = [path[-1] for path in paths]
-    terms = [step_terms(batch, k) for k in ends]
-    tests = [_tests(batch, k) for k in ends]
+    terms = [episode_terms(batch, path) for path in paths]
+    tests = [tests_passed(batch, k) for k in ends]
     given = [batch.step_response[path] for path in paths]  # each (steps, agents)
     counts = np.array([len(r.token_ids) for r in batch.responses] + [0])  # -1, an agent that was not asked, is 0 tokens
     unfinished = np.array([not r.finished for r in batch.responses] + [False])
@@ -261,52 +260,3 @@ def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
         "total": None if None in tests else np.array([t[1] for t in tests if t]),
         "transcripts": [transcript(batch, path) for path in paths],
     }
-
-
-def _tests(batch: Batch, step: int) -> tuple[int, int] | None:
-    """How many tests passed, and of how many, where an environment says so in ``infos[agent]["details"]``."""
-    for info in batch.infos[step].values():
-        details = info.get("details")
-        if isinstance(details, Mapping) and {"passed", "total"} <= details.keys():
-            return int(details["passed"]), int(details["total"])
-    return None
-
-
-def step_terms(batch: Batch, step: int) -> Mapping[str, float]:
-    """The named terms of a step's score, where the environment reports them."""
-    return next((info["terms"] for info in batch.infos[step].values() if "terms" in info), {})
-
-
-def episode_steps(batch: Batch, last: int) -> list[int]:
-    """The steps of the episode that ends with step ``last``, from its first."""
-    path = [last]
-    while (before := int(batch.parent[path[0]])) >= 0:
-        path.insert(0, before)
-    return path
-
-
-def transcript(batch: Batch, path: Sequence[int]) -> dict[str, Any]:
-    """One episode in words, as a JSON value: what each agent saw and wrote at each turn, and what it earned.
-
-    ``responses`` hold everything that was sampled; ``actions`` what the environment received, where that differs (a
-    thinking block was taken out, or the text was cut).
-    """
-    turns = []
-    for k in path:
-        node = batch.step_node[k]
-        asked = [(a, b) for a, b in zip(batch.agents, batch.step_response[k], strict=True) if b >= 0]
-        wrote = {a: batch.responses[b].raw_text or batch.responses[b].text for a, b in asked}
-        played = {a: batch.actions[k][a] for a, _ in asked if batch.actions[k][a] != wrote[a]}
-        info = next(iter(batch.infos[k].values()), {})
-        turns.append(
-            {
-                "observations": dict(batch.observations[node]),
-                "responses": wrote,
-                "rewards": dict(zip(batch.agents, batch.rewards[k].tolist(), strict=True)),
-                **({"actions": played} if played else {}),
-                **({"score": float(info["score"])} if "score" in info else {}),
-                **({"terms": {name: float(value) for name, value in info["terms"].items()}} if "terms" in info else {}),
-                **({"missing_sections": int(info["missing_sections"])} if "missing_sections" in info else {}),
-            }
-        )
-    return {"turns": turns}

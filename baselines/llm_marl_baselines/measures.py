@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .batch import Batch
-from .evaluate import step_terms
+from .episodes import has_score, step_terms
 
 
 def means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -24,7 +24,7 @@ def measures(batch: Batch, num_turns: int | None = None) -> dict[str, float]:
     """
     sampled = np.flatnonzero(~batch.greedy)
     # Steps inside a turn (a message, the first answer of a sequence) have no score of their own.
-    scored = [k for k in sampled.tolist() if any("score" in info for info in batch.infos[k].values())]
+    scored = [k for k in sampled.tolist() if has_score(batch, k)]
     scored = scored or sampled.tolist()
     told = [step_terms(batch, k) for k in scored]
     between = [step_terms(batch, k) for k in sampled.tolist() if k not in scored]  # the cost of messages, for one

@@ -22,8 +22,9 @@ from . import checkpoint
 from .algorithms.base import Algorithm
 from .batch import Batch
 from .config import TrainConfig
+from .episodes import episode_steps, transcript
 from .errors import Interrupted, NonFiniteError
-from .evaluate import Evaluation, Interval, episode_steps, evaluate, transcript
+from .evaluate import Evaluation, evaluate
 from .measures import means, measures
 from .optim import Optimizers
 from .plan import Start
@@ -31,6 +32,7 @@ from .policies.base import TrainablePolicy
 from .rollout import collect
 from .runlog import Progress, RunLog
 from .seeding import derive_seed
+from .statistics import Interval
 
 MakeEnv = Callable[[], ParallelEnv]
 

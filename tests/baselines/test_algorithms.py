@@ -205,6 +205,19 @@ def test_independent_algorithms_learn_from_each_agents_own_reward(name):
     assert "agent_2" in after and "agent_1" not in after
 
 
+@pytest.mark.parametrize("name", ["mappo", "ippo"])
+def test_the_first_batch_teaches_the_critic_alone(name):
+    trainer = build(name, "own-word", "--protocol", "games:Spread")
+    before = weights(trainer.policy)
+    updates(trainer, 1)
+    assert moved(before, weights(trainer.policy)) == set(trainer.policy.critics.names)
+    updates(trainer, 1, first=1)
+    assert moved(before, weights(trainer.policy)) == set(trainer.policy.learners)
+    plain = build(name, "own-word", "--protocol", "games:Spread", "--algorithm.critic.warmup", "false")
+    updates(plain, 1)
+    assert moved(before, weights(plain.policy)) == set(plain.policy.learners)
+
+
 def test_grpo_is_of_one_agent():
     with pytest.raises(ConfigError, match="grpo trains one agent, and there are 2.*--protocol single"):
         build("grpo", "own-word", "--protocol", "sequential")

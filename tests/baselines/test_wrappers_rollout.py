@@ -172,6 +172,9 @@ def test_evaluation_reads_the_score_of_the_answers(protocol):
     assert found.scores.tolist() == [[1.0], [1.0]] and found.terms["right"].tolist() == [[1.0], [1.0]]
     assert found.returns.tolist() == [[0.75 if cost else 1.0]] * 2
     assert found.summary()["percent"] == 100.0
+    # What messages cost is a term of the episode: two words, each at an eighth.
+    assert found.terms.keys() == ({"right", "message_cost"} if cost else {"right"})
+    assert not cost or found.terms["message_cost"].tolist() == [[-0.25], [-0.25]]
     shown = render_transcript(found.transcripts[0])
     assert "[score] 1.00 (right 1.00)" in shown
     assert ("[score] -0.25 (message_cost -0.25)" in shown) == bool(cost)

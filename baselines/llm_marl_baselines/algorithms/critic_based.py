@@ -24,11 +24,14 @@ class CriticConfig:
         epochs: passes over a batch, an optimiser step each.
         weights: ``adapter``: an adapter of the critic's own on the base model. ``actor``: a value head on the actor's
             weights, which the critic's loss moves too, ``coef`` times (decentralised critics only).
+        warmup: the first batch teaches the critic alone. The advantages of an untrained critic have mostly one sign:
+            whatever was sampled first is reinforced, and several passes over it can settle a policy for good.
         coef: of the critic's loss. With an optimiser such as AdamW it matters where critic and actor share weights.
     """
 
     epochs: int = 1
     weights: Literal["adapter", "actor"] = "adapter"
+    warmup: bool = False
     coef: float = 0.5
 
     def __post_init__(self) -> None:
@@ -97,6 +100,8 @@ def updates(
 
     The advantages are those of the critic before it learned from this batch.
     """
+    if config.critic.warmup and any(policy.critics.is_fresh(name) for name in fits):
+        advantages = np.zeros_like(advantages)
     actors = policy_updates(policy, batch, advantages, config.loss, stats)
     for epoch in range(max(config.loss.epochs, config.critic.epochs)):
         found = next(actors) if epoch < config.loss.epochs else {}

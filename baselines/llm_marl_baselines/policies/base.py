@@ -151,6 +151,10 @@ class ValueFunctions(Protocol):
         """
         ...
 
+    def is_fresh(self, name: str) -> bool:
+        """Whether the critic has not been given any targets yet."""
+        ...
+
     def undo(self) -> None:
         """Take back what the newest targets did to the scale of the returns: their update has failed. Only before the
         first optimiser step after them."""

@@ -60,6 +60,11 @@ class Critic:
         mean = total / weight
         return mean, max(squares / weight - mean**2, 1e-4) ** 0.5
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it has not been given any targets yet."""
+        return self.moments[2].item() == 0
+
     def adjust(self, targets: np.ndarray, weights: np.ndarray) -> None:
         """Take new targets into the scale, and keep every value as it was.
 
@@ -67,7 +72,7 @@ class Critic:
         have to start at minus mean / spread, and the optimiser would need thousands of steps to come back.
         """
         self._before = [tensor.detach().clone() for tensor in (self.moments, self.weight, self.bias)]
-        fresh = self.moments[2].item() == 0
+        fresh = self.is_fresh
         old_mean, old_spread = self.scale
         now = np.average(np.stack([targets, targets**2]), axis=1, weights=weights)
         new = torch.tensor([*now, 1.0], dtype=torch.float64)
@@ -177,6 +182,10 @@ class Critics:
     def values(self, name: str, texts: Sequence[np.ndarray]) -> np.ndarray:
         """(B,) float64; see :class:`ValueFunctions`."""
         return self._critics[name].values(texts, self._token_budget)
+
+    def is_fresh(self, name: str) -> bool:
+        """Whether the critic has not been given any targets yet."""
+        return self._critics[name].is_fresh
 
     def undo(self) -> None:
         """Take back what new targets did to the critics' scales; see :class:`ValueFunctions`."""
