@@ -15,7 +15,7 @@ from llm_marl_envs.tables import did_you_mean
 
 from .optim import OptimConfig
 from .policies.base import Sampling
-from .policies.weights import Lora
+from .policies.bases import Lora
 
 
 @dataclass

@@ -29,8 +29,8 @@ from .algorithms.base import Algorithm
 from .config import TrainConfig
 from .files import write_whole
 from .plan import check_size
+from .policies.bases import Base
 from .policies.hf import HFPolicies
-from .policies.weights import Base
 from .rollout import check_spaces
 from .settings import Settings, settings_of
 from .trainer import MakeEnv, Trainer
@@ -137,7 +137,10 @@ def env_factory(
 ) -> MakeEnv:
     """A function that gives fresh environments, played by a protocol. Those that can are cloned from one, so that data
     is read once."""
-    build = lambda: wrap(make(env_id, **kwargs), protocol, **(protocol_args or {}))  # noqa: E731
+
+    def build() -> ParallelEnv:
+        return wrap(make(env_id, **kwargs), protocol, **(protocol_args or {}))
+
     first = build()
     return first.clone if isinstance(first.unwrapped, CollaborationEnv) and "clone" in vars(type(first)) else build
 

@@ -21,7 +21,8 @@ from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
 from . import checkpoint
-from .policies.weights import Lora, Seat
+from .policies.bases import Lora
+from .policies.weights import Seat
 
 FROZEN = "frozen:"
 

@@ -85,7 +85,7 @@ class SingleAgentView(TextWrapper):
         Raises:
             ResetNeededError: there is no episode.
             InvalidActionError: an unknown agent, no action, or one outside the space. Nothing has changed then.
-        ConfigError: the roles' rewards differ, and nothing says how they make one.
+            ConfigError: the roles' rewards differ, and nothing says how they make one.
         """
         response = self._check(actions, self.agents, [self.agent] if self._asked else []).get(self.agent, "")
         found = split_sections(response, {role: self.tags[role] for role in self._asked})

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from forked import output, run_cli
+from usage import fails
 
 from llm_marl_baselines import cli
 from llm_marl_baselines.policies.hf import HFPolicies
@@ -15,16 +16,6 @@ from llm_marl_baselines.runlog import RunLog
 SHORT = (
     "train magrpo --env probe/own-word-v0 --model tiny --steps 3 --eval-episodes 4 --trackers [] --output run".split()
 )
-
-
-def fails(capsys, args, *words, code=2):
-    """The command fails with this exit code and says all the words, without a traceback."""
-    assert cli.main(args) == code
-    said = capsys.readouterr()
-    text = " ".join((said.out + said.err).split())
-    for word in words:
-        assert word in text, text
-    assert "Traceback" not in text
 
 
 @pytest.fixture

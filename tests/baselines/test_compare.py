@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import yaml
+from usage import fails
 
 from llm_marl_baselines import cli
 from llm_marl_baselines.grouping import by_setting
@@ -13,16 +14,6 @@ from llm_marl_baselines.statistics import bootstrap, compare
 
 RUN = "train magrpo --env probe/own-word-v0 --model tiny --steps 2 --eval-episodes 4 --trackers []".split()
 PNG = b"\x89PNG"
-
-
-def fails(capsys, args, *words, code=2):
-    capsys.readouterr()
-    assert cli.main(args) == code
-    said = capsys.readouterr()
-    text = " ".join((said.out + said.err).split())
-    for word in words:
-        assert word in text, text
-    assert "Traceback" not in text
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from usage import fails
 
 from llm_marl_baselines import cli
 
@@ -19,16 +20,6 @@ def answer(capsys, args):
 
 def found(capsys, args):
     return json.loads(answer(capsys, [*args, "--json"]))
-
-
-def fails(capsys, args, *words, code=2):
-    capsys.readouterr()
-    assert cli.main(args) == code
-    said = capsys.readouterr()
-    text = " ".join((said.out + said.err).split())
-    for word in words:
-        assert word in text, text
-    assert "Traceback" not in text
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from llm_marl_baselines.policies import models, smollm2, tiny
 from llm_marl_baselines.policies.base import Policy, Request, Response, Sampling, TrainablePolicy
+from llm_marl_baselines.policies.bases import Base, Lora
 from llm_marl_baselines.policies.hf import HFPolicies
 from llm_marl_baselines.policies.prompts import PromptEncoder
 from llm_marl_baselines.policies.scripted import Scripted
-from llm_marl_baselines.policies.weights import Base, Lora
 from llm_marl_envs.errors import ConfigError, DataError
 
 SAMPLING = Sampling(temperature=0.7, max_new_tokens=8)

@@ -206,8 +206,8 @@ def test_weights_of_another_shape_are_refused(trained):
     with pytest.raises(DataError, match="names or shapes differ"):
         from dataclasses import replace
 
+        from llm_marl_baselines.policies.bases import Lora
         from llm_marl_baselines.policies.hf import HFPolicies
-        from llm_marl_baselines.policies.weights import Lora
 
         HFPolicies(["agent_1"], "tiny", seats={"agent_1": replace(seat, lora=Lora(rank=2))})
 

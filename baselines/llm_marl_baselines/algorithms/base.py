@@ -4,11 +4,46 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from llm_marl_envs.errors import ConfigError
 
 from ..batch import Batch
 from ..plan import Plan
 from ..policies.base import TrainablePolicy
+from ..update import LossConfig
+
+
+@dataclass(frozen=True)
+class AlgorithmConfig:
+    """Settings that all algorithms of this package have.
+
+    Attributes:
+        group_size: G, responses of each agent at a node (MAGRPO's paper: 4).
+        shape: ``tree`` (paper) opens a branch per joint action; ``chains`` plays G trajectories side by side.
+        gamma: discount over turns, from 0 to 1.
+        standardize: divide advantages by their spread plus ``std_eps``; each family says which spread.
+        std_eps: see ``standardize``; a spread far below it counts for little.
+        max_joint_actions: the most joint actions in one step's rollout.
+        loss: how log-probabilities become a loss.
+    """
+
+    group_size: int = 4
+    shape: Literal["tree", "chains"] = "tree"
+    gamma: float = 1.0
+    standardize: bool = False
+    std_eps: float = 1e-4
+    max_joint_actions: int = 4096
+    loss: LossConfig = field(default_factory=LossConfig)
+
+    def __post_init__(self) -> None:
+        if self.group_size < 1:
+            raise ConfigError(f"group_size must be at least 1, not {self.group_size}.")
+        if not 0 <= self.gamma <= 1:
+            raise ConfigError(f"gamma must lie between 0 and 1, not {self.gamma}.")
+        if not self.std_eps > 0:
+            raise ConfigError(f"std_eps must be above 0, not {self.std_eps}.")
 
 
 class Algorithm(ABC):

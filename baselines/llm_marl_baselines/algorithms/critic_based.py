@@ -10,10 +10,12 @@ import numpy as np
 
 from llm_marl_envs.errors import ConfigError
 
-from ..advantages import response_returns
+from ..advantages import response_returns, td_advantages
 from ..batch import Batch
+from ..plan import Plan
 from ..policies.base import TrainablePolicy
-from ..update import LossConfig, policy_updates
+from ..update import policy_updates
+from .base import Algorithm, AlgorithmConfig
 
 
 @dataclass(frozen=True)
@@ -42,40 +44,58 @@ class CriticConfig:
 
 
 @dataclass(frozen=True)
-class ActorCriticConfig:
-    """Settings of an actor-critic algorithm.
+class ActorCriticConfig(AlgorithmConfig):
+    """Settings of an actor-critic algorithm, beside those of every algorithm. No group is needed: group_size=1 will do.
 
     Attributes:
-        group_size: G, episodes (chains) or branches of a node (tree) from one start. 1 will do: no group is needed.
-        shape: ``tree`` or ``chains``.
-        gamma: discount over turns, from 0 to 1.
-        lam: GAE's lambda: 0 is the one-step TD error (arXiv 2601.21972), 1 the return minus the value.
         standardize: divide an agent's advantages by their root mean square over the batch plus ``std_eps``. They are
             not centred: with one start in a batch that would take away what the critic says.
-        std_eps: see ``standardize``.
-        max_joint_actions: the most joint actions in one step's rollout.
+        lam: GAE's lambda: 0 is the one-step TD error (arXiv 2601.21972), 1 the return minus the value.
         critic: how the critic is trained.
-        loss: how log-probabilities become a loss.
     """
 
-    group_size: int = 4
-    shape: Literal["tree", "chains"] = "tree"
-    gamma: float = 1.0
     lam: float = 0.0
-    standardize: bool = False
-    std_eps: float = 1e-4
-    max_joint_actions: int = 4096
     critic: CriticConfig = field(default_factory=CriticConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
 
     def __post_init__(self) -> None:
-        if self.group_size < 1:
-            raise ConfigError(f"group_size must be at least 1, not {self.group_size}.")
-        for name in ("gamma", "lam"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} must lie between 0 and 1, not {getattr(self, name)}.")
-        if not self.std_eps > 0:
-            raise ConfigError(f"std_eps must be above 0, not {self.std_eps}.")
+        super().__post_init__()
+        if not 0 <= self.lam <= 1:
+            raise ConfigError(f"lam must lie between 0 and 1, not {self.lam}.")
+
+
+class ActorCritic(Algorithm):
+    """An algorithm whose advantages come from critics."""
+
+    config: ActorCriticConfig
+
+    @property
+    def plan(self) -> Plan:
+        c = self.config
+        return Plan(c.group_size, c.shape, max_joint_actions=c.max_joint_actions)
+
+    def value_targets(
+        self, batch: Batch, rewards: np.ndarray, values: np.ndarray, acts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(K,) advantages of the steps to one agent, or to all, and (M,) what V has to be at the nodes: V plus the
+        mean advantage there.
+
+        Args:
+            batch: of K steps and M nodes.
+            rewards: (K,)
+            values: (M,) V at the nodes where ``acts`` (M,) bool.
+        """
+        advantages = td_advantages(
+            rewards,
+            values,
+            acts,
+            batch.step_node,
+            batch.next_node,
+            batch.step_share,
+            gamma=self.config.gamma,
+            lam=self.config.lam,
+        )
+        gain = np.bincount(batch.step_node, batch.step_share * advantages, minlength=len(values))
+        return advantages, values + gain
 
 
 @dataclass(frozen=True)

@@ -1,67 +1,90 @@
-"""What group-relative algorithms share: their settings, their groups, and the way from rewards to advantages."""
+"""What group-relative algorithms share: settings, groups, and the way from rewards to advantages and gradients."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from llm_marl_envs.errors import ConfigError
 
-from ..advantages import group_advantages, response_returns
+from ..advantages import group_advantages, response_returns, step_returns
 from ..batch import Batch
-from ..update import LossConfig
+from ..plan import Plan
+from ..policies.base import TrainablePolicy
+from ..update import policy_updates
+from .base import Algorithm, AlgorithmConfig
 
 GroupBy = Literal["agent_turn", "agent", "turn", "root"]
 
 
 @dataclass(frozen=True)
-class GroupConfig:
-    """Settings of a group-relative algorithm.
+class GroupConfig(AlgorithmConfig):
+    """Settings of a group-relative algorithm, beside those of every algorithm.
 
     Attributes:
-        group_size: G, responses of each agent at a node (MAGRPO's paper: 4).
-        shape: ``tree`` (paper) opens a branch per joint action; ``chains`` plays G trajectories side by side.
-        gamma: discount over turns, from 0 to 1.
+        standardize: divide by the group's standard deviation plus ``std_eps``. Nothing is centred again.
         baseline: what a return is compared with: the group's ``mean`` (paper), the mean of the others (``loo``), the
             return of the ``greedy`` joint response, the group's ``max``, or ``none``.
-        standardize: divide by the group's standard deviation plus ``std_eps``. Nothing is centred again.
-        std_eps: see ``standardize``; a spread far below it counts for little.
         group_by: whose returns are each other's group: of one agent at one node, or in chains at one turn
             (``agent_turn``; AT-GRPO); of one agent over all turns (``agent``; Dr. MAS); of all agents at one node or
             turn (``turn``); of all agents and turns of a start (``root``).
-        max_joint_actions: the most joint actions in one step's rollout.
-        loss: how log-probabilities become a loss.
     """
 
-    group_size: int = 4
-    shape: Literal["tree", "chains"] = "tree"
-    gamma: float = 1.0
     baseline: Literal["mean", "loo", "greedy", "max", "none"] = "mean"
-    standardize: bool = False
-    std_eps: float = 1e-4
     group_by: GroupBy = "agent_turn"
-    max_joint_actions: int = 4096
-    loss: LossConfig = field(default_factory=LossConfig)
 
     def __post_init__(self) -> None:
-        needs_group = self.baseline not in ("none", "greedy") or self.standardize
-        if self.group_size < (2 if needs_group else 1):
-            raise ConfigError(
-                f"group_size must be at least {2 if needs_group else 1}, not {self.group_size}"
-                + (": one response has no group." if needs_group else ".")
-            )
+        super().__post_init__()
+        if self.group_size < 2 and (self.standardize or self.baseline not in ("none", "greedy")):
+            raise ConfigError(f"group_size must be at least 2, not {self.group_size}: one response has no group.")
         if self.standardize and self.baseline in ("none", "greedy"):
             raise ConfigError(
                 f"standardize divides by a group's standard deviation, which is no measure of what baseline="
                 f"{self.baseline} leaves: a group whose returns are all equal would get advantages without limit. "
                 "Standardise with baseline=mean, loo or max."
             )
-        if not 0 <= self.gamma <= 1:
-            raise ConfigError(f"gamma must lie between 0 and 1, not {self.gamma}.")
-        if not self.std_eps > 0:
-            raise ConfigError(f"std_eps must be above 0, not {self.std_eps}.")
+
+
+class GroupRelative(Algorithm):
+    """An algorithm whose advantages compare responses of a group. A subclass says how joint actions are made
+    (``pairing``) and what the agents earn (``rewards``)."""
+
+    config: GroupConfig
+
+    @property
+    @abstractmethod
+    def pairing(self) -> Literal["aligned", "cross", "held"]:
+        """See :class:`~llm_marl_baselines.plan.Plan`."""
+
+    @abstractmethod
+    def rewards(self, batch: Batch) -> np.ndarray:
+        """(K, N) what each agent learns from."""
+
+    @property
+    def plan(self) -> Plan:
+        c = self.config
+        return Plan(
+            c.group_size, c.shape, self.pairing, greedy=c.baseline == "greedy", max_joint_actions=c.max_joint_actions
+        )
+
+    def returns(self, batch: Batch) -> np.ndarray:
+        """(K, N) return of every step, to each agent."""
+        return step_returns(self.rewards(batch), batch.parent, self.config.gamma, batch.step_share)
+
+    def advantages(self, batch: Batch) -> np.ndarray:
+        """(B,) advantage of every response."""
+        return advantages_of(batch, self.returns(batch), self.config)
+
+    def update(self, batch: Batch, policy: TrainablePolicy) -> Iterator[dict[str, float]]:
+        """One pass over the batch, or ``loss.epochs``. Diagnostics: those of :func:`group_stats` and of
+        :func:`~llm_marl_baselines.update.accumulate_gradients`."""
+        advantages = self.advantages(batch)
+        stats = group_stats(batch, self.returns(batch), advantages, self.config.group_by)
+        yield from policy_updates(policy, batch, advantages, self.config.loss, stats)
 
 
 def groups(batch: Batch, by: GroupBy = "agent_turn") -> np.ndarray:

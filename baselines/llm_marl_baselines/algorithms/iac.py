@@ -17,15 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..advantages import step_returns, td_advantages
+from ..advantages import step_returns
 from ..batch import Batch
-from ..plan import Plan
 from ..policies.base import TrainablePolicy
-from .base import Algorithm
-from .critic_based import ActorCriticConfig, Fit, explained_variance, response_advantages, updates
+from .critic_based import ActorCritic, ActorCriticConfig, Fit, explained_variance, response_advantages, updates
 
 
-class IAC(Algorithm):
+class IAC(ActorCritic):
     """See the module's docstring."""
 
     @dataclass(frozen=True)
@@ -33,11 +31,6 @@ class IAC(Algorithm):
         """IAC's settings: those of every actor-critic algorithm."""
 
     config: Config
-
-    @property
-    def plan(self) -> Plan:
-        c = self.config
-        return Plan(c.group_size, c.shape, max_joint_actions=c.max_joint_actions)
 
     def prepare(self, policy: TrainablePolicy, agents: Sequence[str]) -> None:
         for agent in agents:
@@ -61,18 +54,8 @@ class IAC(Algorithm):
             acts, values = np.zeros(len(batch.root), dtype=bool), np.zeros(len(batch.root))
             acts[nodes] = True
             values[nodes] = policy.critics.values(name, texts)
-            advantages[:, column] = td_advantages(
-                batch.rewards[:, column],
-                values,
-                acts,
-                batch.step_node,
-                batch.next_node,
-                batch.step_share,
-                gamma=config.gamma,
-                lam=config.lam,
-            )
-            gain = np.bincount(batch.step_node, batch.step_share * advantages[:, column], minlength=len(values))
-            part = Fit(texts, (values + gain)[nodes], batch.node_weight[nodes] / batch.num_roots)
+            advantages[:, column], targets = self.value_targets(batch, batch.rewards[:, column], values, acts)
+            part = Fit(texts, targets[nodes], batch.node_weight[nodes] / batch.num_roots)
             parts.setdefault(name, []).append(part)
             asked = acts[batch.step_node]
             found = explained_variance(values[batch.step_node][asked], returns[asked, column])

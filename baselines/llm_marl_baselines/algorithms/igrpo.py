@@ -17,7 +17,6 @@ What differs from the paper: a sum over tokens instead of each response's mean, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,16 +24,11 @@ import numpy as np
 
 from llm_marl_envs.errors import ConfigError
 
-from ..advantages import step_returns
 from ..batch import Batch
-from ..plan import Plan
-from ..policies.base import TrainablePolicy
-from ..update import policy_updates
-from .base import Algorithm
-from .group_relative import GroupConfig, advantages_of, group_stats
+from .group_relative import GroupConfig, GroupRelative
 
 
-class IGRPO(Algorithm):
+class IGRPO(GroupRelative):
     """See the module's docstring."""
 
     @dataclass(frozen=True)
@@ -59,26 +53,9 @@ class IGRPO(Algorithm):
     config: Config
 
     @property
-    def plan(self) -> Plan:
-        c = self.config
-        return Plan(
-            c.group_size,
-            c.shape,
-            "held" if c.teammates == "fixed" else "aligned",
-            greedy=c.baseline == "greedy",
-            max_joint_actions=c.max_joint_actions,
-        )
+    def pairing(self) -> Literal["aligned", "cross", "held"]:
+        return "held" if self.config.teammates == "fixed" else "aligned"
 
-    def returns(self, batch: Batch) -> np.ndarray:
-        """(K, N) return of every step, to each agent its own."""
-        return step_returns(batch.rewards, batch.parent, self.config.gamma, batch.step_share)
-
-    def advantages(self, batch: Batch) -> np.ndarray:
-        """(B,) advantage of every response."""
-        return advantages_of(batch, self.returns(batch), self.config)
-
-    def update(self, batch: Batch, policy: TrainablePolicy) -> Iterator[dict[str, float]]:
-        """As MAGRPO's, with each agent's own returns."""
-        advantages = self.advantages(batch)
-        stats = group_stats(batch, self.returns(batch), advantages, self.config.group_by)
-        yield from policy_updates(policy, batch, advantages, self.config.loss, stats)
+    def rewards(self, batch: Batch) -> np.ndarray:
+        """(K, N) to each agent its own."""
+        return batch.rewards

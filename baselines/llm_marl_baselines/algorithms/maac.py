@@ -26,17 +26,15 @@ import numpy as np
 
 from llm_marl_envs.errors import ConfigError
 
-from ..advantages import joint_rewards, leave_one_out, step_returns, td_advantages
+from ..advantages import joint_rewards, leave_one_out, step_returns
 from ..batch import Batch
-from ..plan import Plan
 from ..policies.base import TrainablePolicy
-from .base import Algorithm
-from .critic_based import ActorCriticConfig, Fit, explained_variance, response_advantages, updates
+from .critic_based import ActorCritic, ActorCriticConfig, Fit, explained_variance, response_advantages, updates
 
 CRITIC = "critic/joint"  # no agent of that name: learners of agents have their names
 
 
-class MAAC(Algorithm):
+class MAAC(ActorCritic):
     """See the module's docstring."""
 
     @dataclass(frozen=True)
@@ -71,11 +69,6 @@ class MAAC(Algorithm):
 
     config: Config
 
-    @property
-    def plan(self) -> Plan:
-        c = self.config
-        return Plan(c.group_size, c.shape, max_joint_actions=c.max_joint_actions)
-
     def prepare(self, policy: TrainablePolicy, agents: Sequence[str]) -> None:
         policy.critics.add(CRITIC, agents[0])
 
@@ -96,17 +89,7 @@ class MAAC(Algorithm):
         """(K,) advantages, (K,) values of the steps' nodes, and what V has to learn."""
         texts = [policy.critics.encode(CRITIC, text) for text in self._inputs(batch)]
         values = policy.critics.values(CRITIC, texts)  # (M,)
-        advantages = td_advantages(
-            rewards,
-            values,
-            np.ones(len(values), dtype=bool),
-            batch.step_node,
-            batch.next_node,
-            batch.step_share,
-            gamma=self.config.gamma,
-            lam=self.config.lam,
-        )
-        targets = values + np.bincount(batch.step_node, batch.step_share * advantages, minlength=len(values))
+        advantages, targets = self.value_targets(batch, rewards, values, np.ones(len(values), dtype=bool))
         return advantages, values[batch.step_node], Fit(texts, targets, batch.node_weight / batch.num_roots)
 
     def _inputs(self, batch: Batch) -> Sequence[str]:

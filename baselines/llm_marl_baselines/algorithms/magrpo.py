@@ -19,7 +19,6 @@ Presets, each a packaged configuration of this class: ``marloo`` (leave-one-out)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,16 +26,12 @@ import numpy as np
 
 from llm_marl_envs.errors import ConfigError
 
-from ..advantages import joint_rewards, step_returns
+from ..advantages import joint_rewards
 from ..batch import Batch
-from ..plan import Plan
-from ..policies.base import TrainablePolicy
-from ..update import policy_updates
-from .base import Algorithm
-from .group_relative import GroupConfig, advantages_of, group_stats
+from .group_relative import GroupConfig, GroupRelative
 
 
-class MAGRPO(Algorithm):
+class MAGRPO(GroupRelative):
     """See the module's docstring."""
 
     @dataclass(frozen=True)
@@ -69,29 +64,9 @@ class MAGRPO(Algorithm):
     config: Config
 
     @property
-    def plan(self) -> Plan:
-        c = self.config
-        return Plan(
-            c.group_size,
-            c.shape,
-            "held" if c.credit == "counterfactual" else c.pairing,
-            greedy=c.baseline == "greedy",
-            max_joint_actions=c.max_joint_actions,
-        )
+    def pairing(self) -> Literal["aligned", "cross", "held"]:
+        return "held" if self.config.credit == "counterfactual" else self.config.pairing
 
-    def returns(self, batch: Batch) -> np.ndarray:
-        """(K, N) return of every step, the same for all agents."""
-        rewards = joint_rewards(batch.rewards, batch.present, self.config.joint_reward)
-        return step_returns(rewards, batch.parent, self.config.gamma, batch.step_share)
-
-    def advantages(self, batch: Batch) -> np.ndarray:
-        """(B,) advantage of every response."""
-        return advantages_of(batch, self.returns(batch), self.config)
-
-    def update(self, batch: Batch, policy: TrainablePolicy) -> Iterator[dict[str, float]]:
-        """One pass over the batch, or ``loss.epochs``. Diagnostics: those of
-        :func:`~llm_marl_baselines.algorithms.group_relative.group_stats` and of
-        :func:`~llm_marl_baselines.update.accumulate_gradients`."""
-        advantages = self.advantages(batch)
-        stats = group_stats(batch, self.returns(batch), advantages, self.config.group_by)
-        yield from policy_updates(policy, batch, advantages, self.config.loss, stats)
+    def rewards(self, batch: Batch) -> np.ndarray:
+        """(K, N) the joint reward of every step, the same for all agents."""
+        return joint_rewards(batch.rewards, batch.present, self.config.joint_reward)

@@ -19,7 +19,7 @@ import numpy as np
 from llm_marl_envs.errors import ConfigError
 
 from .. import run as runs
-from ..policies.weights import Base
+from ..policies.bases import Base
 from ..settings import Settings, settings_of
 from ..statistics import bootstrap
 

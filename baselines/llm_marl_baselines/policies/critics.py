@@ -18,7 +18,8 @@ from llm_marl_envs.errors import ConfigError
 
 from ..errors import NonFiniteError
 from ..seeding import derive_seed
-from .weights import Base, Learner, Lora
+from .bases import Base, Lora
+from .weights import Learner, is_trained
 
 DECAY = 0.99  # of the running mean and mean square of targets, per batch; starts are corrected for, as in Adam
 
@@ -162,7 +163,7 @@ class Critics:
         if name in self._critics or any(name == learner.name for learner in self._learners.values()):
             raise ConfigError(f"There is a learner {name!r} already.")
         learner = self._learners[agent]
-        if head_only and not any(weight.requires_grad for weight in learner.weights.values()):
+        if head_only and not is_trained(learner):
             raise ConfigError(f"A value head on agent {agent!r}'s own weights would train them, but its seat is fixed.")
         actor = learner if head_only else None
         self._critics[name] = Critic(name, learner.base, self._lora, self._seed, actor)

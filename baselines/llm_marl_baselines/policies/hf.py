@@ -19,12 +19,13 @@ from llm_marl_envs.tables import did_you_mean
 
 from ..seeding import derive_seed
 from . import keeping, scoring
-from . import sampling as sampler
 from .base import Request, Response, Sampling, Scored
+from .bases import Base, Lora
 from .critics import Critic, Critics
+from .jobs import Job, response
 from .models import resolve_device, resolve_dtype
 from .prompts import PromptEncoder
-from .weights import Base, Learner, Lora, Seat, make_learners
+from .weights import Learner, Seat, is_trained, make_learners
 
 PACKING = ("auto", "on", "off")
 # Most tokens, padding included, that are computed at once: (CPU, other devices). Sampling keeps keys and values only;
@@ -135,14 +136,14 @@ class HFPolicies:
         """
         results: list[list[Response]] = [[] for _ in requests]
         asked: dict[str, int] = dict.fromkeys(self.agents, 0)  # requests so far, by agent
-        jobs: dict[str, _Job] = {}
+        jobs: dict[str, Job] = {}
         for number, request in enumerate(requests):
             learner = self._learner(request.agent)
             ids = tuple(self._encoders[request.agent].encode(request.messages, request.agent))
             settings = self.sampling[request.agent]
             if greedy:
                 settings = Sampling(temperature=0.0, max_new_tokens=settings.max_new_tokens)
-            job = jobs.setdefault(learner.host, _Job(learner))
+            job = jobs.setdefault(learner.host, Job(learner))
             for sample in range(request.num_samples):
                 row_seed = derive_seed(seed, request.agent, asked[request.agent], sample)
                 job.add(number, learner.adapter, ids, settings, row_seed)
@@ -152,14 +153,14 @@ class HFPolicies:
             sampled = job.run(self.generate_tokens)
             for number, row, answer in zip(job.numbers, job.rows, sampled, strict=True):
                 encoder = self._encoders[requests[number].agent]
-                results[number].append(_response(encoder, prompts[row.prompt], answer))
+                results[number].append(response(encoder, prompts[row.prompt], answer))
         return results
 
     # --- training
 
     def trains(self, agent: str) -> bool:
         """Whether the agent has weights that are trained."""
-        return any(weight.requires_grad for weight in self._learner(agent).weights.values())
+        return is_trained(self._learner(agent))
 
     def has_weights(self, agent: str) -> bool:
         """Whether the agent has weights beside its base model's, frozen ones included."""
@@ -296,42 +297,6 @@ class HFPolicies:
                 f"got {value!r}."
             )
         return {agent: value[agent] for agent in self.agents}
-
-
-class _Job:
-    """What the learners of one host have to sample: distinct prompts (each with its adapter), rows, and the number of
-    the request that each row answers."""
-
-    def __init__(self, learner: Learner):
-        self.learner = learner
-        self.prompts: dict[tuple[str, tuple[int, ...]], int] = {}
-        self.rows: list[sampler.Row] = []
-        self.numbers: list[int] = []
-
-    def add(self, number: int, adapter: str, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
-        index = self.prompts.setdefault((adapter, ids), len(self.prompts))
-        self.rows.append(sampler.Row(index, settings, seed))
-        self.numbers.append(number)
-
-    def run(self, token_budget: int) -> list[sampler.Sampled]:
-        adapters = [adapter for adapter, _ in self.prompts]
-        base = self.learner.base
-        # Its adapters are left as they are: each forward pass switches on those of its rows. Around all of them, one
-        # learner's choice would hold for the others' rows, too.
-        return sampler.generate(
-            self.learner.model,
-            [ids for _, ids in self.prompts],
-            self.rows,
-            eos_ids=base.eos_ids,
-            pad_id=base.pad_id,
-            token_budget=token_budget,
-            call=lambda which, **inputs: self.learner.forward([adapters[p] for p in which], **inputs),
-        )
-
-
-def _response(encoder: PromptEncoder, prompt_ids: np.ndarray, sampled: sampler.Sampled) -> Response:
-    text, raw = encoder.decode(prompt_ids.tolist(), sampled.token_ids.tolist())
-    return Response(text, raw, prompt_ids, sampled.token_ids, sampled.logprobs, sampled.finished)
 
 
 def _check_sampling(agent: str, settings: Sampling) -> None:

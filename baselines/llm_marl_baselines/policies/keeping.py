@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from llm_marl_envs.errors import DataError
 
-from .weights import contiguous
+from .bases import contiguous
 
 
 class Kept(Protocol):

@@ -6,43 +6,22 @@ adapters.
 
 from __future__ import annotations
 
-import copy
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model_state_dict
-from safetensors.torch import save_file
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
 from ..seeding import derive_seed
-from . import models, scoring, smollm2
+from .bases import BASE, Base, Lora
 
 SHARING = ("isolated", "shared", "full")
-LLAMA_LIKE = ("q_proj", "v_proj", "o_proj")
-
-
-@dataclass(frozen=True)
-class Lora:
-    """Low-rank adapters. There is no dropout: a response is scored by the weights that sampled it.
-
-    Attributes:
-        rank: of the two matrices.
-        alpha: their product counts alpha / rank times.
-        target_modules: names of the linear layers that get one, or ``"all-linear"``. ``"auto"``: the query, value and
-            output projections where the model calls them q_proj, v_proj and o_proj, else all linear layers.
-    """
-
-    rank: int = 8
-    alpha: float = 16
-    target_modules: str | Sequence[str] = "auto"
 
 
 @dataclass(frozen=True)
@@ -64,147 +43,6 @@ class Seat:
     full: bool = False
     weights: Path | None = None
     learner: str = ""
-
-
-BASE = "__base__"  # peft's name for a row without an adapter
-
-
-class Base:
-    """One pretrained model, frozen, in memory once, with the adapters of all learners that stand on it.
-
-    Attributes:
-        name: as in :mod:`models`.
-        tokenizer: its tokenizer.
-        eos_ids: every token that ends a response: those of the model's generation_config and the tokenizer's own.
-        pad_id: a token to fill rows with. It is masked wherever it stands, so that it may be the end-of-text token.
-        context: most tokens, prompt and response, that the model was made for; None if it does not say.
-        packable: whether the packed layout of :mod:`scoring` gives the right numbers.
-        num_parameters: without adapters.
-    """
-
-    def __init__(self, name: str, dtype: torch.dtype, device: torch.device):
-        self.name = name
-        self.dtype, self._device = dtype, device
-        model, self.tokenizer = models.load(name, dtype, device)
-        self._model: PreTrainedModel | None = model.requires_grad_(False)
-        self._peft: PeftModel | None = None
-        self._adapter_weights: list[torch.nn.Parameter] = []
-        self._frozen_weights: list[torch.nn.Parameter] = []
-        self._adapters = 0
-        self.eos_ids = _eos_ids(model, self.tokenizer)
-        self.pad_id = self.tokenizer.pad_token_id or 0
-        self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        self.packable = scoring.supports_packing(model)
-
-    @property
-    def model(self) -> PreTrainedModel:
-        """The model; loaded again if it was given away."""
-        if self._model is None:
-            self._model = models.load(self.name, self.dtype, self._device)[0].requires_grad_(False)
-        return self._model
-
-    @property
-    def adapted(self) -> bool:
-        """Whether an adapter stands on the model."""
-        return self._peft is not None
-
-    def fresh_copy(self) -> PreTrainedModel:
-        """A second model with the base's weights and no adapter."""
-        if self.adapted:
-            return models.load(self.name, self.dtype, self._device)[0]
-        return copy.deepcopy(self.model)
-
-    def give_away(self) -> PreTrainedModel:
-        """Hand the model to a caller who will change it; nothing is kept here until it is asked for."""
-        model, self._model = self.model, None
-        return model
-
-    def add_adapter(self, lora: Lora, seed: int, trained: bool = True) -> tuple[str, dict[str, torch.nn.Parameter]]:
-        """Put a new adapter on the model and return its name and weights. It changes nothing at first: its product
-        is 0. Names are numbers, since peft makes them module names and agents may be called anything.
-
-        Raises:
-            ConfigError: target modules that the model does not have.
-        """
-        adapter = f"adapter{self._adapters}"
-        self._adapters += 1
-        config = LoraConfig(
-            task_type="CAUSAL_LM",
-            r=lora.rank,
-            lora_alpha=lora.alpha,
-            lora_dropout=0.0,
-            target_modules=self._targets(lora.target_modules),
-            base_model_name_or_path=smollm2.HUB_ID if self.name == "smollm2" else self.name,
-        )
-        devices = [self.model.device] if self.model.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
-            # peft asks the model by a name that transformers is about to rename; users can do nothing about it.
-            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
-            torch.manual_seed(seed)
-            try:
-                if self._peft is None:
-                    self._peft = PeftModel(self.model, config, adapter_name=adapter)
-                else:
-                    self._peft.add_adapter(adapter, config)
-            except ValueError as error:
-                raise ConfigError(f"No adapter fits the model {self.name!r}: {error}") from error
-        self._peft.eval()
-        weights = {}
-        for name, parameter in self.model.named_parameters():
-            parts = name.split(".")
-            if adapter in parts:
-                weights[".".join(part for part in parts if part != adapter)] = parameter
-        (self._adapter_weights if trained else self._frozen_weights).extend(weights.values())
-        self._thaw()
-        return adapter, weights
-
-    def _targets(self, wanted: str | Sequence[str]) -> str | list[str]:
-        if wanted != "auto":
-            return wanted if isinstance(wanted, str) else list(wanted)
-        present = {name.rpartition(".")[2] for name, _ in self.model.named_modules()}
-        return list(LLAMA_LIKE) if present.issuperset(LLAMA_LIKE) else "all-linear"
-
-    @contextmanager
-    def active(self, adapter: str | None) -> Iterator[PreTrainedModel]:
-        """The model with one adapter switched on, or with none."""
-        if self._peft is None:
-            yield self.model
-        elif adapter in (None, BASE):
-            with self._peft.disable_adapter():
-                yield self.model
-            self._thaw()
-        else:
-            self._peft.set_adapter(adapter)
-            self._thaw()
-            yield self.model
-
-    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
-        """Run the model without gradients, each row of the inputs with its own adapter."""
-        if len(set(adapters)) == 1:
-            with self.active(adapters[0]) as model:
-                return model(**inputs)
-        assert self._peft is not None
-        return self._peft(adapter_names=list(adapters), **inputs)
-
-    def _thaw(self) -> None:
-        """peft freezes an adapter that it switches off and thaws one that it switches on; here some are trained, in
-        turn, and the others never."""
-        for parameter in self._adapter_weights:
-            parameter.requires_grad_(True)
-        for parameter in self._frozen_weights:
-            parameter.requires_grad_(False)
-
-    def export(self, adapter: str, folder: Path) -> None:
-        """Write the adapter so that ``PeftModel.from_pretrained(base, folder)`` reads it."""
-        assert self._peft is not None
-        folder.mkdir(parents=True, exist_ok=True)
-        # save_pretrained would ask the hub whether the base's vocabulary has grown; ours never does.
-        state = get_peft_model_state_dict(self._peft, adapter_name=adapter, save_embedding_layers=False)
-        save_file(contiguous(state), folder / "adapter_model.safetensors", metadata={"format": "pt"})
-        config = copy.deepcopy(self._peft.peft_config[adapter])
-        config.inference_mode = True
-        config.save_pretrained(str(folder))
 
 
 class Learner(Protocol):
@@ -377,12 +215,6 @@ def make_learners(
     return learners
 
 
-def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    ids = model.generation_config.eos_token_id if model.generation_config is not None else None
-    ids = ids if isinstance(ids, list) else [ids]
-    return sorted({int(i) for i in (*ids, tokenizer.eos_token_id) if i is not None})
-
-
-def contiguous(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Copies on the CPU, in the form that safetensors takes."""
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+def is_trained(learner: Learner) -> bool:
+    """Whether any of its weights is."""
+    return any(weight.requires_grad for weight in learner.weights.values())
