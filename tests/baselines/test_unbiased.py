@@ -407,7 +407,7 @@ def no_future(rewards, parent, gamma, share=None):
 
 @pytest.mark.parametrize("spoilt", [sums_of_children, no_future])
 def test_wrong_returns_are_noticed(spoilt, monkeypatch):
-    monkeypatch.setattr("llm_marl_baselines.algorithms.magrpo.step_returns", spoilt)
+    monkeypatch.setattr("llm_marl_baselines.algorithms.group_relative.step_returns", spoilt)
     assert distance(expected(magrpo(baseline="loo"), LATE), exact(LATE)) > 1e-3
 
 

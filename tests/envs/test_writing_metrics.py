@@ -1,9 +1,9 @@
 """Known answers and properties of the writing metrics."""
 
 import math
-import time
 
 import pytest
+from effort import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,27 +175,25 @@ def test_stem_joins_common_endings(group):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_measured_in_linear_time(name):
     text = HOSTILE[name]
-    started = time.process_time()
-    metrics.count_words(text)
-    metrics.jaccard(text, text[::-1])
-    metrics.transition_categories(text)
-    joint, own = metrics.grounding(text, [text, text[::-1]])
+    with at_most(2.0):  # measured: at most 0.4 s
+        metrics.count_words(text)
+        metrics.jaccard(text, text[::-1])
+        metrics.transition_categories(text)
+        joint, own = metrics.grounding(text, [text, text[::-1]])
     assert 0.0 <= joint <= 1.0 and len(own) == 2
-    assert time.process_time() - started < 2.0  # measured: at most 0.4 s
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_scored(name):
     text = HOSTILE[name]
     dense = text.replace(" ", ",")  # few whitespace words, so that level 1 may pass
-    started = time.process_time()
-    for one, two in ((text, text), (f"a b c d e f g {dense[:20000]}", f"a b c d e f g {dense}")):
-        for task in (tldr.TldrTask(grounding=1), arxiv.ArxivTask(grounding=1)):
-            row = dict.fromkeys(task.fields, text)
-            score = task.score(row, dict(zip(task.agents, (one, two), strict=True)))
-            assert 0 <= score.total <= 3.98
-            assert all(task.prompt(row, agent) for agent in task.agents)
-    assert time.process_time() - started < 4.0  # measured: at most 0.6 s
+    with at_most(4.0):  # measured: at most 0.6 s
+        for one, two in ((text, text), (f"a b c d e f g {dense[:20000]}", f"a b c d e f g {dense}")):
+            for task in (tldr.TldrTask(grounding=1), arxiv.ArxivTask(grounding=1)):
+                row = dict.fromkeys(task.fields, text)
+                score = task.score(row, dict(zip(task.agents, (one, two), strict=True)))
+                assert 0 <= score.total <= 3.98
+                assert all(task.prompt(row, agent) for agent in task.agents)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
