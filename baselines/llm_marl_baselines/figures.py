@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .logged import Logged, Record, groups_of, row_scores
+from llm_marl_envs.errors import ConfigError
+
+from .logged import AXES, Logged, Record, groups_of, row_scores
 from .statistics import Interval, bootstrap
 
 Groups = Mapping[str, Sequence[Logged]]
@@ -17,8 +19,8 @@ _BAR = 0.38  # height of a bar, where groups are 1 apart
 _WRAP = 24  # characters of a line beside the bars
 
 
-def write_plot(runs: Sequence[Path], path: Path) -> Path:
-    """Draw training and held-out score against steps; runs that differ only in their seed become a mean and a band.
+def write_plot(runs: Sequence[Path], path: Path, against: str = "steps") -> Path:
+    """Draw training and held-out score; runs that differ only in their seed become a mean and a band.
 
     The band of the training score is one standard deviation over runs; that of the held-out score the 95 % bootstrap
     interval over rows and runs.
@@ -26,26 +28,28 @@ def write_plot(runs: Sequence[Path], path: Path) -> Path:
     Args:
         runs: folders of runs.
         path: the PNG to write.
+        against: what curves are drawn against, one of ``AXES``.
     """
     plt = _pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
     groups = groups_of(runs)
     for color, (label, members) in zip(_colors(), groups.items(), strict=False):
         name = label if len(members) == 1 else f"{label} ({len(members)} seeds)"
-        _draw_curves(left, right, members, name, color)
+        _draw_curves(left, right, members, name, color, against)
     for axis in (left, right):
         if axis.get_legend_handles_labels()[0]:
             axis.legend(fontsize="small")
     return _save(figure, path)
 
 
-def write_comparison(found: Mapping[str, Any], groups: Groups, path: Path) -> Path:
+def write_comparison(found: Mapping[str, Any], groups: Groups, path: Path, against: str = "steps") -> Path:
     """Draw the curves of all groups and, beside them, their final held-out scores with 95 % intervals.
 
     Args:
         found: the document of ``llm-marl compare`` (:func:`results.compare_logged`).
         groups: the runs that it was made of, by label.
         path: the PNG to write.
+        against: what curves are drawn against, one of ``AXES``.
     """
     plt = _pyplot()
     count = len(groups)
@@ -54,7 +58,7 @@ def write_comparison(found: Mapping[str, Any], groups: Groups, path: Path) -> Pa
     )
     ticks = []
     for place, (color, (label, members)) in enumerate(zip(_colors(), groups.items(), strict=False)):
-        _draw_curves(left, right, members, label, color)
+        _draw_curves(left, right, members, label, color, against)
         group = found["groups"][place]
         for phase, offset, style in (("sampled", -_BAR / 2, {}), ("greedy", _BAR / 2, {"alpha": 0.45})):
             score = group[phase]["mean"]["score"]
@@ -95,10 +99,21 @@ def _save(figure: Any, path: Path) -> Path:
     return path
 
 
-def _draw_curves(left: Any, right: Any, members: Sequence[Logged], label: str, color: str) -> None:
+def _draw_curves(
+    left: Any, right: Any, members: Sequence[Logged], label: str, color: str, against: str = "steps"
+) -> None:
     """Training score on the left, held-out score on the right."""
-    left.set(title="training rows", xlabel="step", ylabel="joint score")
-    right.set(title="held-out rows (sampled)", xlabel="step", ylabel="joint score")
+    left.set(title="training rows", xlabel=AXES[against], ylabel="joint score")
+    right.set(title="held-out rows (sampled)", xlabel=AXES[against], ylabel="joint score")
+    spent = [one.spent(against) for one in members]
+
+    def places(steps: Sequence[int]) -> list[float]:
+        """Where steps lie on the axis: the mean, since seeds of one setting sample more or fewer tokens."""
+        for one, of in zip(members, spent, strict=True):
+            if lacking := [step for step in steps if step not in of]:
+                raise ConfigError(f"{one.run} does not tell what step {lacking[0]} took. Draw it with --x steps.")
+        return [float(np.mean([of[step] for of in spent])) for step in steps]
+
     for axis in (left, right):
         axis.grid(alpha=0.3)
     train = [{step: r["score"] for step, r in one.of_phase("train").items()} for one in members]
@@ -106,10 +121,10 @@ def _draw_curves(left: Any, right: Any, members: Sequence[Logged], label: str, c
         width = max(len(steps) // 10, 1)
         values = np.array([_running_mean(np.array([s[step] for step in steps]), width) for s in train])
         mean = values.mean(axis=0)
-        left.plot(steps, mean, label=label, color=color)
+        left.plot(places(steps), mean, label=label, color=color)
         if len(members) > 1:
             std = values.std(axis=0, ddof=1)
-            left.fill_between(steps, mean - std, mean + std, color=color, alpha=0.2, linewidth=0)
+            left.fill_between(places(steps), mean - std, mean + std, color=color, alpha=0.2, linewidth=0)
     held_out = [one.of_phase("eval") for one in members]
     if not (steps := _common(held_out)):
         return
@@ -120,10 +135,9 @@ def _draw_curves(left: Any, right: Any, members: Sequence[Logged], label: str, c
         right.axhline(intervals[0].value, label=label, color=color, linestyle="--")
         right.axhspan(intervals[0].low, intervals[0].high, color=color, alpha=0.1, linewidth=0)
         return
-    right.plot(steps, [i.value for i in intervals], label=label, color=color, marker="o", markersize=4)
-    right.fill_between(
-        steps, [i.low for i in intervals], [i.high for i in intervals], color=color, alpha=0.2, linewidth=0
-    )
+    right.plot(places(steps), [i.value for i in intervals], label=label, color=color, marker="o", markersize=4)
+    lows, highs = [i.low for i in intervals], [i.high for i in intervals]
+    right.fill_between(places(steps), lows, highs, color=color, alpha=0.2, linewidth=0)
 
 
 def _held_out(records: Sequence[tuple[Path, Record]]) -> Interval:

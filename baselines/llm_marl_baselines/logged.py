@@ -15,6 +15,12 @@ from llm_marl_envs.errors import ConfigError
 from .grouping import by_setting, match_rows
 
 Record = Mapping[str, Any]
+# What curves are drawn against -> what to call it. Equal steps are equal joint actions only where plans are the same.
+AXES = {
+    "steps": "step",
+    "joint_actions": "joint actions (environment steps)",
+    "tokens": "tokens sampled",
+}
 LOGGED = {"sampled": "eval", "greedy": "eval_greedy"}  # phase of an evaluation -> what metrics.jsonl calls it
 
 
@@ -59,18 +65,22 @@ class Logged:
     def costs(self) -> dict[str, float]:
         """What training took: ``joint_actions`` (steps of environments), ``tokens`` sampled, ``seconds`` of rollouts
         and updates. Evaluations are not in it."""
-        train = self.of_phase("train").values()
-        timing = read_timing(self.run)
-        seconds = [line["rollout"] + line["update"] for line in timing]
-        # Older lines have the rate alone; the product is the count but for rounding.
-        tokens = [
-            line.get("tokens", round(line["tokens_per_s"] * spent)) for line, spent in zip(timing, seconds, strict=True)
-        ]
-        return {
-            "joint_actions": float(sum(record["joint_actions"] for record in train)),
-            "tokens": float(sum(tokens)),
-            "seconds": float(sum(seconds)),
-        }
+        return {cost: max(self.spent(cost).values()) for cost in ("joint_actions", "tokens", "seconds")}
+
+    def spent(self, cost: str) -> dict[int, float]:
+        """Step -> what training had taken when it was done, 0 at step 0; ``cost`` is one of ``AXES``, or seconds."""
+        if cost == "steps":
+            return {0: 0.0, **{step: float(step) for step in self.of_phase("train")}}
+        if cost == "joint_actions":
+            each = {step: record["joint_actions"] for step, record in self.of_phase("train").items()}
+        else:
+            lines = {line["step"]: line for line in read_timing(self.run)}
+            each = {step: line["rollout"] + line["update"] for step, line in lines.items()}
+            if cost == "tokens":  # older lines have the rate alone; the product is the count but for rounding
+                each = {n: line.get("tokens", round(line["tokens_per_s"] * each[n])) for n, line in lines.items()}
+        steps = sorted(each)
+        sums = np.cumsum([each[step] for step in steps], dtype=np.float64)
+        return {0: 0.0, **dict(zip(steps, sums.tolist(), strict=True))}
 
 
 def groups_of(runs: Sequence[Path]) -> dict[str, list[Logged]]:

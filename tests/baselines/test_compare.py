@@ -8,7 +8,7 @@ import pytest
 import yaml
 from usage import fails
 
-from llm_marl_baselines import cli
+from llm_marl_baselines import cli, figures
 from llm_marl_baselines.grouping import by_setting
 from llm_marl_baselines.statistics import bootstrap, compare
 
@@ -115,6 +115,35 @@ def test_costs_are_sums_over_the_logs(made, capsys):
     assert told["groups"][0]["costs"] == [{"joint_actions": 15, "tokens": 90, "seconds": 9.0}]
     assert told["groups"][1]["costs"] == [{"joint_actions": 0, "tokens": 0, "seconds": 0}]
     assert told["groups"][1]["label"] == "untrained"
+
+
+@pytest.mark.parametrize(
+    ("against", "places", "held_out"),
+    [("steps", [1, 2, 3], [0, 3]), ("joint_actions", [5, 10, 15], [0, 15]), ("tokens", [25, 50, 75], [0, 75])],
+)
+def test_what_curves_are_drawn_against(made, tmp_path, monkeypatch, against, places, held_out):
+    """Seeds of one setting that sample 30 and 20 tokens a step: 25 in the mean."""
+    runs = [made("a", GOOD, step=3, joint_actions=5), made("b", BAD, step=3, joint_actions=5, seed=1)]
+    timing = [{"step": s, "rollout": 2.0, "update": 1.0, "tokens": 20, "tokens_per_s": 0} for s in range(1, 4)]
+    (tmp_path / "b" / "timing.jsonl").write_text("".join(json.dumps(line) + "\n" for line in timing))
+    drawn = []
+
+    def save(figure, path):
+        drawn.extend(axis.lines[0].get_xdata().tolist() for axis in figure.axes[:2])
+        assert against.split("_")[-1].rstrip("s") in figure.axes[0].get_xlabel()
+        return path
+
+    monkeypatch.setattr(figures, "_save", save)
+    for command in ("compare", "plot"):
+        assert cli.main([command, *runs, "--x", against]) == 0
+    assert drawn == [places, held_out] * 2
+
+
+def test_tokens_of_a_run_without_times_are_not_guessed(made, capsys, tmp_path):
+    run = made("a", GOOD)
+    (tmp_path / "a" / "timing.jsonl").unlink()
+    fails(capsys, ["compare", run, "--x", "tokens"], "a does not tell what step 1 took", "--x steps")
+    fails(capsys, ["plot", run, "--x", "seconds"], "seconds")
 
 
 def test_runs_of_other_algorithms_compare(made, capsys):

@@ -15,7 +15,7 @@ from pathlib import Path
 from llm_marl_envs.errors import ConfigError
 
 from ..figures import write_comparison
-from ..logged import groups_of
+from ..logged import AXES, groups_of
 from ..report import render_comparison
 from ..results import compare_logged
 from ..versions import versions
@@ -32,13 +32,19 @@ def main(args: list[str]) -> int:
     parser.add_argument(
         "--to", type=Path, default=Path("comparison.png"), help="the PNG to write (default: comparison.png)"
     )
+    parser.add_argument(
+        "--x",
+        choices=AXES,
+        default="steps",
+        help="what the curves are drawn against (default: steps): equal steps may be unequal joint actions or tokens",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON with everything instead of a table")
     given = parser.parse_args(args)
     if given.to.suffix.lower() != ".png":
         raise ConfigError(f"--to must name a .png file, not {given.to}.")
     groups = groups_of(given.runs)
     found = compare_logged(groups) | {"figure": str(given.to), "versions": versions()}
-    write_comparison(found, groups, given.to)
+    write_comparison(found, groups, given.to, given.x)
     if given.json:
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
