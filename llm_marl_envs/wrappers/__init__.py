@@ -24,6 +24,7 @@ from ..tables import Table, did_you_mean
 from .discussion import Discussion
 from .sequential import Sequential
 from .single import SingleAgentView
+from .tokens import TokenView
 
 PROTOCOLS = Table(
     "protocol",
@@ -65,4 +66,4 @@ def wrap(env: ParallelEnv, protocol: str | Callable[..., ParallelEnv] = "paralle
     return build(env, **kwargs)
 
 
-__all__ = ["PROTOCOLS", "Discussion", "Sequential", "SingleAgentView", "parallel", "wrap"]
+__all__ = ["PROTOCOLS", "Discussion", "Sequential", "SingleAgentView", "TokenView", "parallel", "wrap"]

@@ -643,3 +643,23 @@ def test_the_policies_keep_their_contracts():
     with suppress(TypeError):  # protocols with members beyond methods cannot be checked at run time
         assert all(hasattr(policies, name) for name in ("learner_of", "parameters", "score", "save", "load"))
     assert isinstance(policies._learners["a"].base, Base)
+
+
+def test_a_base_that_is_cleared_is_as_it_was_before():
+    """Crossplay puts the adapters of every pair of runs on one base, in turn."""
+    base = Base("tiny", torch.float32, torch.device("cpu"))
+    before = dict(base.model.state_dict())
+    ids = torch.arange(4)[None]
+    plain = base.model(input_ids=ids).logits
+    for _ in range(2):
+        adapter, adapted = base.add_adapter(Lora(), seed=0)
+        with torch.no_grad():
+            for weight in adapted.values():
+                weight.fill_(0.5)
+        assert not torch.equal(base.forward([adapter], input_ids=ids).logits, plain)
+        base.clear()
+        assert not base.adapted and base.model.state_dict().keys() == before.keys()
+        assert not any(weight.requires_grad for weight in base.model.parameters())
+        assert torch.equal(base.forward(["base"], input_ids=ids).logits, plain)
+    base.clear()  # of one without adapters: nothing
+    assert torch.equal(base.model(input_ids=ids).logits, plain)

@@ -64,6 +64,8 @@ def matrix(settings: Settings, members: list[Path], greedy: bool = False) -> dic
             trainer = runs.build(_seated(settings, first, others), Path(), bases)
             interval = bootstrap(trainer.run_evaluation(greedy=greedy).scores)
             numbers[:, i, j] = interval.value, interval.low, interval.high
+            for base in bases.values():  # or the adapters of every pair would stay in memory
+                base.clear()
             print(f"{first} with {others}: {interval}", file=sys.stderr, flush=True)
     same = np.eye(size, dtype=bool)
     return {
