@@ -18,6 +18,7 @@ from pettingzoo import ParallelEnv
 
 from . import feedback as feedback_modes
 from . import text
+from .arguments import at_least, one_of
 from .datasets import Rows
 from .errors import ConfigError, InvalidActionError, ResetNeededError
 from .spaces import TextObservation, UnicodeText
@@ -79,12 +80,12 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         max_score: float | None = None,
         render_mode: str | None = None,
     ):
-        _one_of("reward_mode", reward_mode, ("joint", "individual"))
-        _one_of("turn_reward", turn_reward, ("offset", "sum", "last"))
-        _one_of("history", history, ("none", "full"))
-        _one_of("render_mode", render_mode, (None, *type(self).metadata["render_modes"]))
-        _at_least("num_turns", num_turns, 1)
-        _at_least("max_text_length", max_text_length, 256)
+        one_of("reward_mode", reward_mode, ("joint", "individual"))
+        one_of("turn_reward", turn_reward, ("offset", "sum", "last"))
+        one_of("history", history, ("none", "full"))
+        one_of("render_mode", render_mode, (None, *type(self).metadata["render_modes"]))
+        at_least("num_turns", num_turns, 1)
+        at_least("max_text_length", max_text_length, 256)
         self.task = task
         self.rows = rows
         self.num_turns = num_turns
@@ -351,21 +352,10 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
         return f"<{type(self).__name__} {self.task.name} agents={self.possible_agents} num_turns={self.num_turns}>"
 
 
-def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        hint = did_you_mean(str(value), [a for a in allowed if a])
-        raise ConfigError(f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}.{hint}")
-
-
 def _function(name: str, value: Any) -> Any:
     if not callable(value):
         raise ConfigError(f"{name} must be a name, 'package.module:function' or a function, not {value!r}.")
     return value
-
-
-def _at_least(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigError(f"{name} must be a whole number of at least {least}, not {value!r}.")
 
 
 def _checked_weights(weights: Mapping[str, float] | None, task: Task[Any], custom_score: bool) -> dict[str, float]:

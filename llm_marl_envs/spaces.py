@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Text
 
+from .errors import ConfigError
+
 _PRINTABLE = "".join(map(chr, range(32, 127)))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SAMPLE_LENGTH = 32
@@ -152,3 +154,22 @@ def nearest(space: Any, content: str) -> str:
     else:
         fitted = "".join(c for c in content if c in space.character_set)[: space.max_length]
     return fitted if space.contains(fitted) else shortest(space)
+
+
+def require_text_spaces(env: Any, who: str) -> None:
+    """Refuse an environment whose observations and actions are not text.
+
+    Args:
+        env: a ``ParallelEnv``.
+        who: takes it, with its verb: "The rollout takes".
+
+    Raises:
+        ConfigError: names the agent and the space.
+    """
+    for agent in env.possible_agents:
+        for name in ("observation_space", "action_space"):
+            if not isinstance(space := getattr(env, name)(agent), Text):
+                raise ConfigError(
+                    f"{who} text environments; {name}({agent!r}) of {env} is {space!r}. Turn it into "
+                    "gymnasium.spaces.Text, such as UnicodeText(65_536)."
+                )

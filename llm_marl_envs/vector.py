@@ -8,6 +8,7 @@ from typing import Any
 
 from pettingzoo import ParallelEnv
 
+from .arguments import at_least
 from .env import CollaborationEnv
 from .errors import ConfigError
 
@@ -47,8 +48,7 @@ class ParallelVectorEnv:
     """
 
     def __init__(self, make_env: Callable[[], ParallelEnv], num_envs: int, *, workers: int | None = None):
-        if not isinstance(num_envs, int) or num_envs < 1:
-            raise ConfigError(f"num_envs must be a whole number of at least 1, not {num_envs!r}.")
+        at_least("num_envs", num_envs, 1)
         self.envs = [make_env() for _ in range(num_envs)]
         self._executor = ThreadPoolExecutor(workers or min(num_envs, 8), thread_name_prefix="score")
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import at_least
 from ..errors import ConfigError, DataError
 from ..tables import did_you_mean
 from ..task import Score, Task
@@ -53,8 +54,7 @@ class CodingTask(Task[Row]):
         limits: Limits | Mapping[str, float] | None = None,
         isolation: str = "strict",
     ):
-        if isinstance(num_helpers, bool) or not isinstance(num_helpers, int) or num_helpers < 1:
-            raise ConfigError(f"num_helpers must be a whole number of at least 1, not {num_helpers!r}.")
+        at_least("num_helpers", num_helpers, 1)
         if not isinstance(isolation, str) or not isolation:
             raise ConfigError(f"isolation must name a backend of the sandbox, not {isolation!r}.")
         self.name = name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gymnasium.spaces import Text
 from pettingzoo import ParallelEnv
 
 from ..errors import ConfigError
+from ..spaces import require_text_spaces
 
 
 def require_text(env: Any, user: str) -> None:
@@ -27,13 +27,7 @@ def require_text(env: Any, user: str) -> None:
             f"{type(env).__name__}. An AEC environment is turned into one by "
             "pettingzoo.utils.conversions.aec_to_parallel."
         )
-    for agent in env.possible_agents:
-        for name in ("observation_space", "action_space"):
-            if not isinstance(space := getattr(env, name)(agent), Text):
-                raise ConfigError(
-                    f"{user} takes text environments; {name}({agent!r}) of {env} is {space!r}. "
-                    "Turn it into gymnasium.spaces.Text, such as UnicodeText(65_536)."
-                )
+    require_text_spaces(env, f"{user} takes")
 
 
 def asked_agents(env: ParallelEnv, infos: Mapping[str, Mapping[str, Any]]) -> list[str]:

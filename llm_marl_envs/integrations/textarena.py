@@ -34,7 +34,8 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from .. import text
-from ..env import EPISODE_OVER, MAX_TEXT_LENGTH, _at_least, _one_of
+from ..arguments import at_least, one_of
+from ..env import EPISODE_OVER, MAX_TEXT_LENGTH
 from ..errors import CloneUnsupportedError, InvalidActionError, ResetNeededError
 from ..registry import register
 from ..spaces import TextObservation, UnicodeText
@@ -91,12 +92,12 @@ class TextArenaGame(ParallelEnv[str, TextObservation, str]):
         max_text_length: int = MAX_TEXT_LENGTH,
         render_mode: Literal["ansi", "human"] | None = None,
     ):
-        _at_least("num_players", num_players, 1)
-        _at_least("max_text_length", max_text_length, 256)
-        _one_of("history", history, ("none", "full"))
-        _one_of("render_mode", render_mode, (None, "ansi", "human"))
+        at_least("num_players", num_players, 1)
+        at_least("max_text_length", max_text_length, 256)
+        one_of("history", history, ("none", "full"))
+        one_of("render_mode", render_mode, (None, "ansi", "human"))
         if num_turns is not None:
-            _at_least("num_turns", num_turns, 1)
+            at_least("num_turns", num_turns, 1)
             self.num_turns = num_turns  # absent where no bound is known
         self.game_id = game
         self.history = history

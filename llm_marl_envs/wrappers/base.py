@@ -11,8 +11,8 @@ from pettingzoo import ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 from .. import text
-from ..errors import CloneUnsupportedError, ConfigError, InvalidActionError, ResetNeededError
-from ..spaces import TextObservation, UnicodeText, shortest
+from ..errors import CloneUnsupportedError, InvalidActionError, ResetNeededError
+from ..spaces import TextObservation, UnicodeText, require_text_spaces, shortest
 from ..tables import did_you_mean
 
 Infos = Mapping[str, Mapping[str, Any]]
@@ -38,13 +38,7 @@ class TextWrapper(BaseParallelWrapper):
 
     def __init__(self, env: ParallelEnv):
         super().__init__(env)
-        for agent in env.possible_agents:
-            for name in ("observation_space", "action_space"):
-                if not isinstance(space := getattr(env, name)(agent), Text):
-                    raise ConfigError(
-                        f"{type(self).__name__} wraps text environments; {name}({agent!r}) of {env} is {space!r}. "
-                        "Turn it into gymnasium.spaces.Text, such as UnicodeText(65_536)."
-                    )
+        require_text_spaces(env, f"{type(self).__name__} wraps")
         self.metadata = {**getattr(env, "metadata", {}), "protocol": self.protocol}
         self.observation_spaces: dict[str, UnicodeText] = {}
 

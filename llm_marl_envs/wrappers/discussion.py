@@ -8,6 +8,7 @@ from typing import Any
 
 from pettingzoo import ParallelEnv
 
+from ..arguments import at_least
 from ..errors import ConfigError
 from ..spaces import TextObservation
 from .base import HEADING, Infos, ProtocolWrapper, StepResult, joined
@@ -62,8 +63,7 @@ class Discussion(ProtocolWrapper):
         message_cost: float = 0.0,
         hub: str | None = None,
     ):
-        if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
-            raise ConfigError(f"rounds must be a whole number of at least 1, not {rounds!r}.")
+        at_least("rounds", rounds, 1)
         if (
             not isinstance(message_cost, (int, float))
             or isinstance(message_cost, bool)
