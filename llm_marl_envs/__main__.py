@@ -1,6 +1,6 @@
 """``python -m llm_marl_envs``: look at the environments without writing code.
 
-list                 the registered ids
+list                 the registered ids, those of installed packages too
 show ID [--seed N]   what the agents see first, on the row that the seed picks
 check ID             check_env, and what to mend
 check-data ID        coding tasks: run every reference solution against its tests
@@ -11,13 +11,16 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from . import __version__, make, registered
-from .checks import check_env
-from .errors import CheckFailedError, ConfigError, LlmMarlError
-from .registry import ENVIRONMENTS
+from pettingzoo import ParallelEnv
+
+from . import __version__, make
+from .checks import Finding, examine
+from .checks.findings import described
+from .errors import ConfigError, LlmMarlError
 from .text import join
 
 
@@ -51,9 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         return _run(args)
-    except CheckFailedError as failure:
-        print(f"{args.id}: FAILED\n{failure}")
-        return 1
     except LlmMarlError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -61,23 +61,63 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     if args.command == "list":
-        for env_id in registered():
-            print(f"{env_id:24} {ENVIRONMENTS[env_id]}")
-        return 0
+        return _list()
     keywords = dict(_keyword(pair) for pair in args.arg)
     if args.command == "check-data":
         return _check_data(args.id, keywords if args.data is None else {"data": args.data, **keywords})
-    env = make(args.id, **keywords)
-    if args.command == "show":
-        observations, _ = env.reset(seed=args.seed)
-        print(f"{args.id}, seed {args.seed}; agents: {', '.join(env.possible_agents)}\n")
-        print(join((f"{agent} sees", observation) for agent, observation in observations.items()))
-        return 0
-    notes = check_env(env, strict=not args.lenient)
-    print(f"{args.id}: passed")
-    for note in notes:
-        print(f"note: {note}")
+    if isinstance(env := _made(args.id, keywords), Finding):
+        return _report(args.id, [env])
+    if args.command == "check":
+        return _report(args.id, examine(env), args.lenient)
+    observations, _ = env.reset(seed=args.seed)
+    print(f"{args.id}, seed {args.seed}; agents: {', '.join(env.possible_agents)}\n")
+    print(join((f"{agent} sees", observation) for agent, observation in observations.items()))
     return 0
+
+
+def _list() -> int:
+    from .plugins import everything
+
+    listed, broken = everything()
+    for one in listed:
+        print(f"{one.env_id:24} {one.target:48} {one.source}".rstrip())
+    for plugin in broken:
+        print(f"{plugin.source}: its module {plugin.module} cannot be imported: {plugin.error}", file=sys.stderr)
+    return 0
+
+
+def _made(env_id: str, keywords: dict[str, Any]) -> ParallelEnv | Finding:
+    """The environment; or what it raised as its module was imported or it was made."""
+    try:
+        return make(env_id, **keywords)
+    except LlmMarlError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- any exception of the author's code is what the check has found
+        return Finding(
+            f"importing its module, or making it, raised {described(error)}.",
+            "Correct that line. If arguments are missing, give them by --arg NAME=VALUE.",
+        )
+
+
+def _report(env_id: str, findings: Sequence[Finding], lenient: bool = False) -> int:
+    """Print what was found, and return the exit code."""
+    wrong = [f for f in findings if f.demanded or not lenient]
+    notes = [f for f in findings if f not in wrong]
+    count = f"{len(wrong)} thing{'s' * (len(wrong) != 1)} to mend"
+    print(f"{env_id}: FAILED, {count}" if wrong else f"{env_id}: passed")
+    for number, finding in enumerate(wrong, start=1):
+        _print_wrapped(f"\n{number}. ", finding.found)
+        _print_wrapped("   Mend: ", finding.mend)
+    for finding in notes:
+        _print_wrapped("\nnote: ", str(finding))
+    if wrong:
+        print("\nThen check it again: some rules can only be tried when others hold.")
+    return 1 if wrong else 0
+
+
+def _print_wrapped(head: str, body: str) -> None:
+    indent = " " * len(head.lstrip("\n"))
+    print(head + textwrap.fill(body, 112, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def _check_data(env_id: str, keywords: dict[str, Any]) -> int:

@@ -2,7 +2,8 @@
 
 An id is ``namespace/name-vN``. Anything that can move a result bumps N; an old id then fails with the new one's name.
 ``"package.module:namespace/name-v0"`` imports ``package.module`` first, which registers its environments as it is
-imported. Where PettingZoo has a registry (1.27 and later) every id is there too, as ``parallel`` and as ``aec``.
+imported. An installed package may name that module as an entry point (``plugins``); then the id alone will do. Where
+PettingZoo has a registry (1.27 and later) every id is there too, as ``parallel`` and as ``aec``.
 Gymnasium's registry has one id, ``llm_marl_envs/SingleAgent-v0``: any of ours, played by one agent.
 """
 
@@ -83,8 +84,12 @@ def make(env_id: str, **kwargs: Any) -> ParallelEnv:
     module, colon, name = env_id.rpartition(":")
     if colon:
         import_module(module)
+    elif name not in ENVIRONMENTS:
+        from .plugins import load  # here, since reading the metadata of all packages takes a while
+
+        load(name.partition("/")[0])
     if name not in ENVIRONMENTS:
-        raise _unknown(name)
+        raise _unknown(name, module)
     build = ENVIRONMENTS.resolve(name)
     try:
         env = build(**kwargs)
@@ -96,16 +101,18 @@ def make(env_id: str, **kwargs: Any) -> ParallelEnv:
         raise ConfigError(
             f"{name} takes no keyword {found[1]!r}.{did_you_mean(found[1], known)} It takes: {', '.join(known)}."
         ) from error
+    if not hasattr(env, "metadata"):
+        raise ConfigError(f"The function of {name} returned {env!r}, which is no environment: let it return one.")
     env.metadata = {**env.metadata, "id": name}
     return env
 
 
 def registered() -> list[str]:
-    """All ids, sorted."""
+    """All ids that are registered by now, sorted. ``plugins.everything`` also imports what installed packages bring."""
     return sorted(ENVIRONMENTS)
 
 
-def _unknown(env_id: str) -> UnknownNameError:
+def _unknown(env_id: str, module: str = "") -> UnknownNameError:
     found = _ID.fullmatch(env_id)
     base = found["base"] if found else env_id
     others = [e for e in registered() if e.rpartition("-v")[0] == base]
@@ -114,7 +121,20 @@ def _unknown(env_id: str) -> UnknownNameError:
         return UnknownNameError(f"There is no {env_id!r}; this release has {newest!r}.")
     if others:
         return UnknownNameError(f"Environment {env_id!r} needs its version: {others[-1]!r}.")
-    return ENVIRONMENTS.unknown(env_id)
+    if module:
+        from .plugins import target_of
+
+        package = module.partition(".")[0]
+        own = [e for e in registered() if target_of(e).partition(":")[0].partition(".")[0] == package]
+        has = f"it registers: {', '.join(own)}" if own else "it registers none"
+        return UnknownNameError(
+            f"Module {module!r} registers no environment {env_id!r}.{did_you_mean(env_id, own)} As it is imported, "
+            f"{has}. To add one: register({env_id!r}, '{module}:FUNCTION') at its end."
+        )
+    return UnknownNameError(
+        f"Unknown environment {env_id!r}.{did_you_mean(env_id, ENVIRONMENTS)} Known: {', '.join(registered())}. One of "
+        "your own is named 'package.module:namespace/name-v0', by the module that registers it."
+    )
 
 
 for _env_id, _entry_point in {

@@ -53,7 +53,8 @@ def test_the_ids_are_sorted_and_versioned():
         ("nothing/like-it-v0", "Known: coding/coop-humaneval-v0, "),
         ("", "Unknown environment"),
         ("no_such_module:x/y-v0", "no module 'no_such_module'"),
-        ("json:x/y-v0", "Unknown environment 'x/y-v0'"),
+        ("json:x/y-v0", "Module 'json' registers no environment 'x/y-v0'.*registers none.*register"),
+        ("llm_marl_envs.probes:probe/own-wrod-v0", "Module 'llm_marl_envs.probes'.*Did you mean 'probe/own-word-v0'"),
     ],
 )
 def test_an_unknown_id_is_helped_on(env_id, words):
