@@ -1,4 +1,4 @@
-# make demo | test | test-slow | lint | format | docs | clean. Each sets up .venv first; none needs an activated one.
+# make demo | test | test-slow | lint | format | docs | recipes | clean. Each sets up .venv first; none needs an activated one.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,14 +7,15 @@ READY := $(VENV)/.ready
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format docs clean
+.PHONY: help setup demo test test-slow lint format docs recipes clean
 
 help:
 	@echo "make demo       train two agents on a small real model (about 10 minutes on two cores)"
 	@echo "make test       run the tests; make test-slow: the long ones too"
 	@echo "make lint       ruff and mypy; make format: let ruff lay the code out"
-	@echo "make docs       check the links and run the code of the documentation"
-	@echo "make clean      remove .venv, builds and caches (runs/ stays)"
+	@echo "make docs       check the links and run the code of the documentation, and build its site in docs/_build/html"
+	@echo "make recipes    other libraries on our environments, each built in an environment of its own (half an hour)"
+	@echo "make clean      remove .venv, .recipes, builds and caches (runs/ stays)"
 	@echo "Another interpreter: make test PYTHON=python3.12"
 
 setup: $(READY)
@@ -49,7 +50,11 @@ format: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/check.py
 
+# Standard library alone: each recipe gets a virtual environment of its own. One of them: make recipes RECIPE=rllib
+recipes:
+	$(PYTHON) docs/recipes/run.py $(RECIPE)
+
 clean:
-	rm -rf $(VENV) build dist baselines/build baselines/dist *.egg-info baselines/*.egg-info
+	rm -rf $(VENV) .recipes docs/_build docs/reference build dist baselines/build baselines/dist *.egg-info baselines/*.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

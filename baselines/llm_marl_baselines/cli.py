@@ -15,10 +15,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from llm_marl_envs.errors import (
     ConfigError,
@@ -54,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers|peft")
     try:
-        return _dispatch(args)
+        with _importable_here():
+            return _dispatch(args)
     except SystemExit as stop:  # argparse leaves by it, after it has said what is wrong
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt:
@@ -65,6 +67,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"llm-marl: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, USAGE_ERRORS) else 1
+
+
+@contextlib.contextmanager
+def _importable_here() -> Iterator[None]:
+    """Modules of the working folder can be named as ``module:Thing``. It is searched last, so that a file there hides
+    no installed package; with Python's own ``-P`` it is not searched."""
+    here = os.getcwd()
+    if sys.flags.safe_path or here in sys.path or "" in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def _dispatch(args: list[str]) -> int:

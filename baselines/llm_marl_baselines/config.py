@@ -80,13 +80,15 @@ class TrainConfig:
 
     Attributes:
         env: environment id, or package.module:id.
-        model: smollm2, tiny, a folder, or a hub id; or a mapping from agent to one of these.
+        model: smollm2, tiny, a folder, or a hub id, on which agents are trained; or who else answers, such as
+            openai:NAME@URL, package.module:function or a run (docs/policies.md); or a mapping from agent to these.
         env_args: keyword arguments of the environment.
         protocol: who answers when: parallel (all at once), sequential, discussion, single (one model for all roles), or
             package.module:Class of a wrapper.
         protocol_args: keyword arguments of the protocol's wrapper, such as {rounds: 2}.
-        policy: who holds a seat, by agent, where it is not ``model``'s fresh adapter: RUN or MODEL to start from, or
-            frozen:RUN, frozen:MODEL for a partner that is not trained.
+        policy: who holds a seat, by agent, where it is not ``model``'s: RUN, EXPORT or MODEL to start from, or
+            frozen:RUN ... for a partner that is not trained; openai:NAME@URL, package.module:Thing or human, which
+            never are.
         sharing: isolated (an adapter per agent), shared (one adapter for all) or full (own weights each).
         steps: updates.
         rows_per_step: episode starts (data rows) of one update.
@@ -100,7 +102,7 @@ class TrainConfig:
         checkpoint_every: steps between checkpoints; there is always one at the end.
         keep_checkpoints: how many of them are kept.
         samples_every: steps between transcripts of training episodes in samples.jsonl; 0 for none.
-        trackers: beside metrics.jsonl; names of accelerate's trackers.
+        trackers: beside metrics.jsonl; names of accelerate's trackers, or package.module:Class of a GeneralTracker.
         device: auto, cpu, cuda ...
         threads: of PyTorch on a CPU. Unset: all cores, but one for the tiny model, which is too small to share.
         dtype: of frozen base weights: auto, float32, bfloat16. Trainable weights are float32.
@@ -142,6 +144,10 @@ class TrainConfig:
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     lora: Lora = field(default_factory=Lora)
     prompts: PromptConfig = field(default_factory=PromptConfig)
+
+    def named(self, agent: str) -> str:
+        """How who answers for the agent is named: by ``policy``, else by ``model``."""
+        return self.policy.get(agent) or (self.model if isinstance(self.model, str) else self.model[agent])
 
     def __post_init__(self) -> None:
         limits = {"steps": 0, "rows_per_step": 1, "checkpoint_every": 1, "keep_checkpoints": 1, "eval_every": -1}

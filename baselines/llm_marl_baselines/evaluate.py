@@ -17,6 +17,7 @@ from .batch import Batch
 from .episodes import episode_steps, episode_terms, tests_passed, transcript
 from .plan import Plan, Start
 from .policies.base import Policy
+from .policies.scripted import Function
 from .rollout import Memory, collect
 from .seeding import derive_seed
 from .statistics import best_of_k, bootstrap, samples_at
@@ -31,7 +32,7 @@ class Evaluation:
         scores: (R, E) raw joint score of an episode's last step.
         returns: (R, E) sum of an episode's rewards over steps, mean over the agents present.
         terms: name -> (R, E), terms of the last step's score.
-        tokens: agent -> (R, E), tokens in the agent's responses, all steps together.
+        tokens: agent -> (R, E), tokens in the agent's responses, all steps together (:attr:`Response.num_tokens`).
         cut: (R, E) share of an episode's responses that ``max_new_tokens`` cut.
         steps: (R, E) steps of an episode.
         passed, total: (R, E) tests passed and counted at the last step; None where the environment reports none.
@@ -124,7 +125,7 @@ class Evaluation:
 
 
 def evaluate(
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, Policy | Function],
     make_env: Callable[[], ParallelEnv],
     starts: Sequence[Start],
     *,
@@ -244,7 +245,7 @@ def _measure(batch: Batch, rows: int, episodes: int) -> dict[str, Any]:
     terms = [episode_terms(batch, path) for path in paths]
     tests = [tests_passed(batch, k) for k in ends]
     given = [batch.step_response[path] for path in paths]  # each (steps, agents)
-    counts = np.array([len(r.token_ids) for r in batch.responses] + [0])  # -1, an agent that was not asked, is 0 tokens
+    counts = np.array([r.num_tokens for r in batch.responses] + [0])  # -1, an agent that was not asked, is 0 tokens
     unfinished = np.array([not r.finished for r in batch.responses] + [False])
     return {
         "scores": raw[ends],

@@ -30,8 +30,8 @@ def write_plot(runs: Sequence[Path], path: Path, against: str = "steps") -> Path
         path: the PNG to write.
         against: what curves are drawn against, one of ``AXES``.
     """
-    plt = _pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
+    figure = _figure(11, 4)
+    left, right = figure.subplots(1, 2)
     groups = groups_of(runs)
     for color, (label, members) in zip(_colors(), groups.items(), strict=False):
         name = label if len(members) == 1 else f"{label} ({len(members)} seeds)"
@@ -51,11 +51,9 @@ def write_comparison(found: Mapping[str, Any], groups: Groups, path: Path, again
         path: the PNG to write.
         against: what curves are drawn against, one of ``AXES``.
     """
-    plt = _pyplot()
     count = len(groups)
-    figure, (left, right, bars) = plt.subplots(
-        1, 3, figsize=(15, max(4.0, 1.5 + 0.8 * count)), width_ratios=(1, 1, 0.9), constrained_layout=True
-    )
+    figure = _figure(15, max(4.0, 1.5 + 0.8 * count))
+    left, right, bars = figure.subplots(1, 3, width_ratios=(1, 1, 0.9))
     ticks = []
     for place, (color, (label, members)) in enumerate(zip(_colors(), groups.items(), strict=False)):
         _draw_curves(left, right, members, label, color, against)
@@ -79,13 +77,15 @@ def write_comparison(found: Mapping[str, Any], groups: Groups, path: Path, again
     return _save(figure, path)
 
 
-def _pyplot() -> Any:
-    import matplotlib
+def _figure(width: float, height: float) -> Any:
+    """An empty figure, in inches, that is drawn in memory. Not pyplot's: choosing a backend there would take the
+    inline plots from a notebook."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def _colors() -> list[Any]:
@@ -95,7 +95,6 @@ def _colors() -> list[Any]:
 
 def _save(figure: Any, path: Path) -> Path:
     figure.savefig(path, dpi=120)
-    _pyplot().close(figure)
     return path
 
 

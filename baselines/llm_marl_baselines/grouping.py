@@ -9,6 +9,8 @@ from typing import Any
 from llm_marl_envs.datasets import parse_split
 from llm_marl_envs.errors import ConfigError
 
+from .specs import is_trained
+
 Config = Mapping[str, Any]  # what config.yaml holds
 
 # Settings that make a repetition of a run, not another one: the seed, and what belongs to the machine or to the logs.
@@ -141,7 +143,8 @@ def _label(config: Config, others: Sequence[Config]) -> str:
 def _algorithm(config: Config) -> str:
     if config["steps"] == 0:
         seats = ", ".join(f"{role}={seat}" for role, seat in config["policy"].items())
-        return seats or "untrained"
+        models = config["model"].values() if isinstance(config["model"], Mapping) else [config["model"]]
+        return seats or ("trained before" if any(map(is_trained, models)) else "untrained")
     return str(config["name"]).rpartition(":")[2]
 
 

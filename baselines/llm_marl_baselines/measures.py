@@ -35,11 +35,11 @@ def measures(batch: Batch, num_turns: int | None = None) -> dict[str, float]:
         "reward": float(batch.rewards[sampled][batch.present[sampled]].mean()),
         **{f"term/{name}": value for name, value in {**_mean_terms(between), **_mean_terms(told)}.items()},
         "joint_actions": len(batch.rewards),
-        "sampled_tokens": sum(len(r.token_ids) for r in batch.responses),
+        "sampled_tokens": sum(r.num_tokens for r in batch.responses),
     }
     if own:
         found |= {
-            "response_tokens": float(np.mean([len(r.token_ids) for r in own])),
+            "response_tokens": float(np.mean([r.num_tokens for r in own])),
             "cut_share": float(np.mean([not r.finished for r in own])),
             "clipped_share": float(batch.clipped[batch.trained].mean()),
         }

@@ -17,6 +17,7 @@ from pettingzoo import ParallelEnv
 from .batch import Batch
 from .plan import Plan, Start
 from .policies.base import Policy, Request, Response
+from .policies.scripted import Function, as_policies
 from .rollout import Memory, collect
 from .seeding import derive_seed
 from .statistics import bootstrap
@@ -67,7 +68,7 @@ class _Timed:
 
 
 def measure(
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, Policy | Function],
     make_env: Callable[[], ParallelEnv],
     starts: Sequence[Start],
     *,
@@ -89,7 +90,7 @@ def measure(
     found = []
     agents: tuple[str, ...] = ()
     for i in range(episodes):
-        timed = {agent: _Timed(policy) for agent, policy in policies.items()}
+        timed = {agent: _Timed(policy) for agent, policy in as_policies(policies).items()}
         start = starts[i % len(starts)]
         batch = collect(timed, make_env, [start], Plan(1, "chains"), seed=derive_seed(seed, "time", i), memory=memory)
         found.append(_seconds(batch, timed))
@@ -108,4 +109,4 @@ def _seconds(batch: Batch, timed: Mapping[str, _Timed]) -> tuple[np.ndarray, int
     table = np.zeros(batch.acted.shape)
     for column, agent in enumerate(batch.agents):
         table[batch.acted[:, column], column] = timed[agent].seconds
-    return table, sum(len(response.token_ids) for response in batch.responses)
+    return table, sum(response.num_tokens for response in batch.responses)

@@ -23,6 +23,7 @@ from .batch import Batch
 from .errors import EpisodeError, ReplayError
 from .plan import Plan, Start, check_size
 from .policies.base import Message, Policy, Request, Response
+from .policies.scripted import Function, as_policies
 from .recorder import Node, Recorder, Step
 from .seeding import derive_seed
 
@@ -30,7 +31,7 @@ Memory = Literal["chat", "observation"]
 
 
 def collect(
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, Policy | Function],
     make_env: Callable[[], ParallelEnv],
     starts: Sequence[Start],
     plan: Plan,
@@ -43,7 +44,8 @@ def collect(
     """Play one group of episodes from each start.
 
     Args:
-        policies: who answers for each agent. An object that stands for several agents gets their questions together.
+        policies: who answers for each agent: a policy, or a function (observation, agent) -> str. An object that
+            stands for several agents gets their questions together.
         make_env: builds an environment; called once per start, and for branches where the environment cannot clone.
         starts: (P) where the episodes start.
         plan: how they branch.
@@ -67,6 +69,7 @@ def collect(
     for agent in agents:
         if agent not in policies:
             raise ConfigError(f"Agent {agent!r} has no policy; there are policies for {sorted(policies)}.")
+    players = as_policies(policies)
     remembers = (memory or ("observation" if env.metadata.get("history") == "full" else "chat")) == "chat"
     check_size(plan, env, len(starts))
     recorder.agents = agents
@@ -76,7 +79,7 @@ def collect(
             raise EpisodeError(f"{level[0].env} has not ended after {turn} turns: it needs a finite horizon.")
         count = sum(1 if node.greedy else plan.played(len(node.acting), turn) for node in level)
         plan.check(len(recorder.steps) + count, f"{len(starts)} starts, turn {turn + 1}")
-        answers = _ask(policies, level, plan, derive_seed(seed, turn), greedy)
+        answers = _ask(players, level, plan, derive_seed(seed, turn), greedy)
         steps = []
         for node, given in zip(level, answers, strict=True):
             joint = recorder.add_node(node, given)

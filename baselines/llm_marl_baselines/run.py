@@ -29,10 +29,13 @@ from .algorithms.base import Algorithm
 from .config import TrainConfig
 from .files import write_whole
 from .plan import check_size
+from .policies.base import Policy
 from .policies.bases import Base
 from .policies.hf import HFPolicies
+from .policies.weights import Seat
 from .rollout import check_spaces
 from .settings import Settings, settings_of
+from .specs import Spec, short
 from .trainer import MakeEnv, Trainer
 from .versions import versions
 
@@ -105,12 +108,13 @@ def build(settings: Settings, run: Path, bases: dict[str, Base] | None = None) -
     env = make_env()
     check_spaces(env)
     check_size(algorithm.plan, env, config.rows_per_step)
-    policy = build_policy(config, env, bases)
+    policy, others = build_policies(config, env, bases)
     if config.steps and not policy.learners:
         raise ConfigError(
-            "Every seat is frozen, so there is nothing to train: leave one out of --policy, or take --steps 0."
+            "Every seat is frozen, so there is nothing to train: leave one out of --policy, name a model with weights "
+            "by --model, or take --steps 0."
         )
-    return Trainer(config, algorithm, policy, make_env, make_eval_env, run, _flat(settings.as_dict()))
+    return Trainer(config, algorithm, policy, make_env, make_eval_env, run, _flat(settings.as_dict()), others)
 
 
 def restore(run: Path, episodes: int | None = None) -> tuple[Trainer, int]:
@@ -171,11 +175,15 @@ def eval_env_factory(config: TrainConfig) -> MakeEnv:
     return no_held_out_rows
 
 
-def build_policy(config: TrainConfig, env: ParallelEnv, bases: dict[str, Base] | None = None) -> HFPolicies:
-    """The language-model policies of a run, one object for all agents. ``bases``: models in memory already."""
-    models = set(config.model.values()) if isinstance(config.model, dict) else {config.model}
-    if threads := config.threads or (1 if models == {"tiny"} else None):
-        torch.set_num_threads(threads)
+def build_policies(
+    config: TrainConfig, env: ParallelEnv, bases: dict[str, Base] | None = None
+) -> tuple[HFPolicies, dict[str, Policy]]:
+    """Who answers in a run: one object for all agents with weights, and who answers for each of the others. ``bases``:
+    models in memory already.
+
+    Raises:
+        ConfigError: settings that name other agents, or nobody who could answer.
+    """
     agents = list(env.possible_agents)
     if isinstance(config.model, dict) and set(config.model) != set(agents):
         raise ConfigError(f"model names {sorted(config.model)}, and the agents are {agents}: name a model for each.")
@@ -184,12 +192,26 @@ def build_policy(config: TrainConfig, env: ParallelEnv, bases: dict[str, Base] |
     if strangers := set(config.policy) - set(agents):
         raise ConfigError(f"policy names {sorted(strangers)}, and the agents are {agents}.")
     sampling = {a: config.sampling.of(a, env.action_space(a).max_length) for a in agents}
-    return HFPolicies(
-        agents,
-        config.model,
+    models: dict[str, str] = {}  # of agents with weights
+    held: dict[str, Seat] = {}
+    without: dict[str, Spec] = {}
+    for agent in agents:
+        found = seats.resolve(config.named(agent), agent)
+        if isinstance(found, Spec):
+            without[agent] = found
+            continue
+        models[agent] = found.model
+        if agent in config.policy or seats.is_seat(config.named(agent), agent):
+            held[agent] = found
+    others = seats.players(without, sampling)
+    if threads := config.threads or (1 if set(models.values()) == {"tiny"} else None):
+        torch.set_num_threads(threads)
+    policy = HFPolicies(
+        list(models),
+        models,
         sharing=config.sharing,
         lora=config.lora,
-        sampling=sampling,
+        sampling={agent: sampling[agent] for agent in models},
         dtype=config.dtype,
         device=config.device,
         max_prompt_tokens=config.prompts.max_tokens,
@@ -199,15 +221,16 @@ def build_policy(config: TrainConfig, env: ParallelEnv, bases: dict[str, Base] |
         score_tokens=config.score_tokens,
         packing=config.packing,
         seed=config.seed,
-        seats={agent: seats.resolve(spec, agent) for agent, spec in config.policy.items()},
+        seats=held,
         bases=bases,
     )
+    return policy, others
 
 
 def _make_free_folder(settings: Settings) -> Path:
     """Make runs/ALGORITHM-ENV-MODEL-seedN, with the first free number behind it. No two processes get the same one."""
-    model = settings.train.model if isinstance(settings.train.model, str) else "mixed"
-    parts = (settings.name.rpartition(":")[2], settings.train.env.rpartition("/")[2], Path(model).name)
+    model = short(settings.train.model) if isinstance(settings.train.model, str) else "mixed"
+    parts = (settings.name.rpartition(":")[2], settings.train.env.rpartition("/")[2], model)
     name = "-".join([*parts, f"seed{settings.train.seed}"])
     for number in itertools.count(1):
         run = Path("runs") / (name if number == 1 else f"{name}-{number}")

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker, get_availa
 from accelerate.utils import LoggerType
 
 from llm_marl_envs.errors import ConfigError
-from llm_marl_envs.tables import did_you_mean
+from llm_marl_envs.tables import did_you_mean, load_object
 
 from .errors import RunLogError
 
@@ -33,7 +34,8 @@ class RunLog:
         run: the run's folder.
         sizes: bytes of each log at the checkpoint that the run goes on from; what is beyond is cut off. None for a
             new run, whose logs start empty.
-        trackers: names of accelerate's trackers ("tensorboard", "wandb" ...).
+        trackers: names of accelerate's trackers ("tensorboard", "wandb" ...), or "package.module:Class" of a
+            ``GeneralTracker``.
         config: shown by the trackers as the run's hyper-parameters.
         step: updates done; TensorBoard drops what it was told of later ones.
     """
@@ -101,23 +103,53 @@ class RunLog:
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Raise ConfigError for a tracker that accelerate does not know, or whose package is not installed."""
-    known = [str(t.value) for t in LoggerType if t.value != "all"]
+    """Raise ConfigError for a tracker that accelerate does not know, or whose package is not installed; and for a
+    ``package.module:Class`` that is no tracker."""
     for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise ConfigError(f"Unknown tracker {name!r}.{hint} Known to accelerate: {', '.join(known)}.")
-        if LoggerType(name) not in get_available_trackers():
-            raise ConfigError(f"Tracker {name!r} is not installed: pip install {name}, or drop it from --trackers.")
+        _tracker_class(name)
+
+
+def _tracker_class(name: str) -> type[GeneralTracker]:
+    if ":" in name:
+        found = load_object(name)
+        if not (isinstance(found, type) and issubclass(found, GeneralTracker)):
+            raise ConfigError(f"Tracker {name!r} is no class that derives from accelerate.tracking.GeneralTracker.")
+        if missing := [a for a in ("name", "requires_logging_directory", "tracker") if not hasattr(found, a)]:
+            raise ConfigError(f"Tracker {name!r} lacks {', '.join(missing)}, which accelerate reads from its class.")
+        arguments, folder = _arguments(found)
+        try:
+            inspect.signature(found).bind(*arguments, **folder)
+        except TypeError as error:
+            raise ConfigError(
+                f"Tracker {name!r} cannot be made with the name of the project"
+                f"{' and logging_dir=' if folder else ''} alone: {error}."
+            ) from error
+        return found
+    known = [str(t.value) for t in LoggerType if t.value != "all"]
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise ConfigError(
+            f"Unknown tracker {name!r}.{hint} Known to accelerate: {', '.join(known)}. Your own is named "
+            "'package.module:Class'."
+        )
+    if LoggerType(name) not in get_available_trackers():
+        raise ConfigError(f"Tracker {name!r} is not installed: pip install {name}, or drop it from --trackers.")
+    return LOGGER_TYPE_TO_CLASS[name]
+
+
+def _arguments(kind: type[GeneralTracker], run: Path = Path()) -> tuple[tuple[str, ...], dict[str, str]]:
+    """What a tracker is made with, as accelerate does it."""
+    in_folder = kind.requires_logging_directory
+    return ("events" if in_folder else "llm-marl",), {"logging_dir": str(run)} if in_folder else {}
 
 
 def _start_trackers(run: Path, names: Sequence[str], config: Mapping[str, Any], step: int) -> list[GeneralTracker]:
     started = []
     for name in names:
-        kind = LOGGER_TYPE_TO_CLASS[name]
-        where = {"logging_dir": str(run)} if kind.requires_logging_directory else {}
+        kind = _tracker_class(name)
+        arguments, folder = _arguments(kind, run)
         purge = {"purge_step": step + 1} if name == "tensorboard" and step else {}
-        tracker = kind("events" if where else "llm-marl", **where, **purge)
+        tracker = kind(*arguments, **folder, **purge)
         tracker.start()
         tracker.store_init_configuration({k: v for k, v in config.items() if isinstance(v, (int, float, str, bool))})
         started.append(tracker)

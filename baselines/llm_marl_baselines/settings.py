@@ -16,9 +16,9 @@ from jsonargparse import ArgumentParser, Namespace
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
-from . import seats
 from .algorithms import ALGORITHMS
 from .config import TrainConfig, config_path, packaged_configs
+from .specs import absolute
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def parse(name: str, args: Sequence[str]) -> Settings:
         ConfigError: an unknown key, a wrong type, a value out of range.
         UnknownNameError: no such algorithm.
     """
-    return _settings_from(name, lambda parser: parser.parse_args(_with_seats(_with_config_paths(args))))
+    return _settings_from(name, lambda parser: parser.parse_args(_with_seats(_written_out(_with_config_paths(args)))))
 
 
 def _settings_from(name: str, read: Callable[[ArgumentParser], Namespace]) -> Settings:
@@ -60,7 +60,9 @@ def _settings_from(name: str, read: Callable[[ArgumentParser], Namespace]) -> Se
     except (ArgumentError, TypeError, ValueError, KeyError, OSError, yaml.YAMLError) as error:
         raise ConfigError(_explained(str(error), parser)) from error
     fields = {f.name: made[f.name] for f in dataclasses.fields(TrainConfig)}
-    fields["policy"] = {role: seats.absolute(spec) for role, spec in fields["policy"].items()}
+    fields["policy"] = {role: absolute(spec) for role, spec in fields["policy"].items()}
+    model = fields["model"]
+    fields["model"] = absolute(model) if isinstance(model, str) else {a: absolute(spec) for a, spec in model.items()}
     return Settings(name, made.algorithm, TrainConfig(**fields))
 
 
@@ -68,7 +70,8 @@ def make_parser(name: str, config: type[Any]) -> ArgumentParser:
     """The parser of one algorithm: every field of TrainConfig, and its own settings under ``algorithm``."""
     parser = ArgumentParser(
         prog=f"llm-marl train {name}",
-        description="Train agents. A setting can stand in a YAML file (--config) or on the command line, which wins.",
+        description="Train agents. A setting can stand in a YAML file (--config) or on the command line, which wins. "
+        "--feedback X is short for --env_args.feedback X; --tracker X adds one to --trackers.",
         exit_on_error=False,
         allow_abbrev=False,
         default_config_files=[str(packaged_configs()[name])] if name in packaged_configs() else [],
@@ -114,6 +117,24 @@ def underscored(arg: str) -> str:
     return f"--{name}{equals}{value}"
 
 
+_SHORT = {"--feedback": "--env_args.feedback", "--tracker": "--trackers+"}
+
+
+def _written_out(args: Sequence[str]) -> list[str]:
+    """``--feedback X`` as ``--env_args.feedback=X``, ``--tracker X`` as ``--trackers+=X``, which may be repeated."""
+    out: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        key, equals, value = arg.partition("=")
+        if key in _SHORT:
+            value = value if equals else next(rest, "")
+            if not value or value.startswith("--"):
+                raise ConfigError(f"{key} takes a name or package.module:Thing.")
+            arg = f"{_SHORT[key]}={value}"
+        out.append(arg)
+    return out
+
+
 def _with_seats(args: Sequence[str]) -> list[str]:
     """``--policy ROLE=RUN`` as ``--policy.ROLE=RUN``, which may be given for several roles."""
     out: list[str] = []
@@ -130,7 +151,9 @@ def _with_seats(args: Sequence[str]) -> list[str]:
             continue
         role, equals, seat = value.partition("=")
         if not (role and equals and seat):
-            raise ConfigError(f"--policy takes ROLE=RUN, ROLE=MODEL or ROLE=frozen:..., not {value!r}.")
+            raise ConfigError(
+                f"--policy takes ROLE=RUN, ROLE=MODEL or ROLE=frozen:... (all: docs/policies.md), not {value!r}."
+            )
         out.append(f"--policy.{role}={seat}")
     return out
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pettingzoo import ParallelEnv
 
 from llm_marl_envs import CollaborationEnv
 from llm_marl_envs.errors import ConfigError
+from llm_marl_envs.integrations.openai import EndpointError
 
 from . import checkpoint
 from .algorithms.base import Algorithm
@@ -28,7 +29,7 @@ from .evaluate import Evaluation, evaluate
 from .measures import means, measures
 from .optim import Optimizers
 from .plan import Start
-from .policies.base import TrainablePolicy
+from .policies.base import Policy, TrainablePolicy
 from .rollout import collect
 from .runlog import Progress, RunLog
 from .seeding import derive_seed
@@ -44,10 +45,11 @@ class Trainer:
     Args:
         config: the settings.
         algorithm: makes gradients of batches.
-        policy: answers for every agent, and is trained.
+        policy: answers for the agents, and is trained.
         make_env, make_eval_env: build environments with the training and with the held-out rows.
         run: the run's folder.
         hyperparameters: all settings in one flat mapping, for trackers.
+        others: agent -> who answers for it instead of ``policy``, and is not trained (an endpoint, a function ...).
     """
 
     config: TrainConfig
@@ -57,14 +59,16 @@ class Trainer:
     make_eval_env: MakeEnv
     run: Path
     hyperparameters: Mapping[str, Any]
+    others: Mapping[str, Policy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         env = self.make_env()
         self.agents = list(env.possible_agents)
-        self.policies = dict.fromkeys(self.agents, self.policy)
+        self.policies: dict[str, Policy] = {agent: self.others.get(agent, self.policy) for agent in self.agents}
         self._num_rows = num_rows(env)
         self.num_turns: int | None = getattr(env, "num_turns", None)
-        self.algorithm.prepare(self.policy, self.agents)
+        if own := [agent for agent in self.agents if agent not in self.others]:
+            self.algorithm.prepare(self.policy, own)
         parameters = {learner: self.policy.parameters(learner) for learner in self.policy.learners}
         self.optimizers = Optimizers(parameters, self.config.optim, self.config.steps, self.policy.critics.names)
 
@@ -136,15 +140,19 @@ class Trainer:
         seed = derive_seed(self.config.seed, "rollout", step, 0)  # 0: the process; there is one so far
         starts = self.starts(step)
         clock = [time.perf_counter()]
-        batch = collect(
-            self.policies,
-            self.make_env,
-            starts,
-            self.algorithm.plan,
-            seed=seed,
-            memory=self.config.prompts.memory,
-            executor=executor,
-        )
+        try:
+            batch = collect(
+                self.policies,
+                self.make_env,
+                starts,
+                self.algorithm.plan,
+                seed=seed,
+                memory=self.config.prompts.memory,
+                executor=executor,
+            )
+        except EndpointError:  # of a partner or an expert; it may be mended, and what was learned is kept
+            self._save(log, step)
+            raise
         clock.append(time.perf_counter())
         found: list[dict[str, float]] = []
         try:
@@ -170,7 +178,7 @@ class Trainer:
         record: dict[str, Any] = {"step": step + 1, "phase": "train", **measures(batch, self.num_turns), **means(found)}
         record["lr"] = self.config.optim.lr_at(step, self.config.steps)
         log.metrics(record)
-        tokens = sum(len(r.token_ids) for r in batch.responses)
+        tokens = sum(r.num_tokens for r in batch.responses)
         seconds = {"rollout": clock[1] - clock[0], "update": clock[2] - clock[1]}
         log.write(
             "timing.jsonl",

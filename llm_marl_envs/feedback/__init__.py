@@ -9,7 +9,8 @@ Name one of these, or pass your own function, or ``"package.module:function"``:
 ``revise``      only the request to improve the last response
 ``signals``     the total and each term as numbers
 ``diagnosis``   which terms fall short, and by how much
-``expert``      an edit that a callable proposes; needs ``feedback_kwargs={"propose": ...}``, and is not reproducible
+``expert``      an edit that a callable or an endpoint (``openai:NAME@URL``) proposes; needs
+                ``feedback_kwargs={"propose": ...}``, and is not reproducible
 
 A mode may also be a class: then it is called with ``feedback_kwargs``, and the instance is the function.
 """

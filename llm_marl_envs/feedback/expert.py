@@ -2,9 +2,11 @@
 person.
 
     make("coding/humaneval-v0", num_turns=2, feedback="expert", feedback_kwargs={"propose": ask})
+    make("coding/humaneval-v0", num_turns=2, feedback="expert", feedback_kwargs={"propose": "openai:NAME@URL"})
 
 ``ask(question) -> edit`` gets one text: what the agent was asked, what every agent answered last, and the diagnosis of
-their score. It sees no more than agents may: no hidden tests, no references.
+their score. It sees no more than agents may: no hidden tests, no references. ``openai:NAME@URL`` is a model behind an
+endpoint, asked as it samples by itself (:mod:`llm_marl_envs.integrations.openai`: options, where the key comes from).
 
 Episodes with an expert are NOT reproducible from a seed, unless the callable is: the same question may get another
 answer on another day. Within a run, answers are kept by transcript, so that clones and replayed branches of an episode
@@ -19,6 +21,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError
+from ..integrations.endpoint_spec import PREFIX
+from ..integrations.openai import Endpoint
 from ..tables import load_object
 from ..task import Score, Transcript
 from .diagnosis import diagnosis
@@ -32,19 +36,22 @@ class Expert:
     """A feedback function that asks an expert.
 
     Args:
-        propose: ``question -> edit``, or ``"package.module:function"``. It may be called from several threads, though
-            never twice at once for one transcript. What it raises ends the step.
+        propose: ``question -> edit``, ``"package.module:function"``, or ``"openai:NAME@URL"``. It may be called from
+            several threads, though never twice at once for one transcript. What it raises ends the step.
         keep: how many answers are kept, the newest ones.
 
     Raises:
-        ConfigError: ``propose`` is no function, or ``keep`` is out of range.
+        ConfigError: ``propose`` is no function and no endpoint, or ``keep`` is out of range.
+        MissingDependencyError: an endpoint, and the package ``openai`` is not installed.
     """
 
     def __init__(self, propose: str | Propose, keep: int = 10_000):
         if isinstance(propose, str):
-            propose = load_object(propose)
+            propose = Endpoint(propose) if propose.startswith(PREFIX) else load_object(propose)
         if not callable(propose):
-            raise ConfigError(f"propose must be a function or 'package.module:function', not {propose!r}.")
+            raise ConfigError(
+                f"propose must be a function, 'package.module:function' or 'openai:NAME@URL', not {propose!r}."
+            )
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ConfigError(f"keep must be a whole number of at least 1, not {keep!r}.")
         self._propose: Propose = propose

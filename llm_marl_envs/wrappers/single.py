@@ -200,7 +200,8 @@ def make_gymnasium(
     Args:
         env_id: an id of ``llm_marl_envs.make``.
         joint_reward: see :class:`SingleAgentView`.
-        render_mode, **kwargs: the environment's own keywords.
+        render_mode: of the environment.
+        **kwargs: the environment's own keywords.
     """
     from ..registry import make
 

@@ -148,7 +148,7 @@ def transition_categories(text: str) -> list[str]:
 
 
 def jaccard(one: str, two: str) -> float:
-    """|A & B| / |A | B| over unique words without stop words, in [0, 1]; 0 where both are empty."""
+    """``|A & B| / |A | B|`` over unique words without stop words, in [0, 1]; 0 where both are empty."""
     a, b = unique_words(one) - STOP_WORDS, unique_words(two) - STOP_WORDS
     return len(a & b) / len(a | b) if a or b else 0.0
 

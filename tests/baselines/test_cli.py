@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 from forked import output, run_cli
 from usage import fails
 
-from llm_marl_baselines import cli
+from llm_marl_baselines import __version__, cli
 from llm_marl_baselines.policies.hf import HFPolicies
 from llm_marl_baselines.runlog import RunLog
 
@@ -161,6 +162,13 @@ def test_list_and_help(capsys):
     assert cli.main(["list"]) == 0
     said = capsys.readouterr().out
     assert "writing/tldr-v0" in said and "magrpo" in said and "magrpo-small" in said
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert f"writing/tldr-v0 llm_marl_envs.writing.tldr:parallel_env llm-marl-envs {__version__}" in lines
+    for entry in (
+        "diagnosis llm_marl_envs.feedback.diagnosis:diagnosis",
+        "rouge llm_marl_baselines.metrics.rouge:Rouge",
+    ):
+        assert entry in lines
     assert cli.main(["--help"]) == 0 and "No telemetry" in capsys.readouterr().out
     assert cli.main(["train", "magrpo", "--help"]) == 0
     said = capsys.readouterr().out
@@ -402,6 +410,79 @@ def test_tracker_values_reach_the_tracker(tmp_path):
     events = EventAccumulator(str(tmp_path / "events"))
     events.Reload()
     assert events.Scalars("train/score")[0].value == 0.5
+
+
+NOTES = """
+from pathlib import Path
+from accelerate.tracking import GeneralTracker
+
+class Notes(GeneralTracker):
+    name, requires_logging_directory, tracker = "notes", True, None
+
+    def __init__(self, run_name, logging_dir):
+        super().__init__()
+        self.file = open(Path(logging_dir) / "notes.txt", "a")
+
+    def store_init_configuration(self, values):
+        print("settings", values["steps"], file=self.file)
+
+    def log(self, values, step=None):
+        print(step, *sorted(values), file=self.file)
+
+    def finish(self):
+        self.file.close()
+
+class Nameless(GeneralTracker):
+    pass
+
+class Demanding(Notes):
+    def __init__(self, run_name, logging_dir, password):
+        super().__init__(run_name, logging_dir)
+
+def shout(row, transcript, score, agent):
+    return "LOUDER!"
+"""
+
+
+@pytest.fixture
+def outsiders(tmp_path, monkeypatch):
+    """A module in the working folder, which is on no path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_notes.py").write_text(NOTES)
+    yield tmp_path
+    sys.modules.pop("my_notes", None)
+
+
+def test_a_tracker_and_feedback_of_an_outsider(outsiders):
+    path = list(sys.path)
+    more = "--tracker my_notes:Notes --feedback my_notes:shout --env_args.num_turns 2 --eval-every -1 --samples-every 1"
+    assert cli.main([*SHORT, *more.split()]) == 0
+    assert sys.path == path
+    lines = (outsiders / "run" / "notes.txt").read_text().splitlines()
+    assert lines[0] == "settings 3" and [line.split()[0] for line in lines[1:]] == ["1", "2", "3"]
+    assert "train/score" in lines[1] and "train/agent_1/grad_norm" in lines[1]
+    assert "LOUDER!" in (outsiders / "run" / "samples.jsonl").read_text()
+    config = yaml.safe_load((outsiders / "run" / "config.yaml").read_text())
+    assert config["trackers"] == ["my_notes:Notes"] and config["env_args"]["feedback"] == "my_notes:shout"
+
+
+def test_short_settings_are_written_out(capsys):
+    args = "train magrpo --env probe/own-word-v0 --model tiny --feedback=signals --tracker a:B --tracker=wandb"
+    assert cli.main([*args.split(), "--print_config"]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert printed["env_args"] == {"feedback": "signals"} and printed["trackers"] == ["tensorboard", "a:B", "wandb"]
+
+
+def test_trackers_that_are_none(outsiders, capsys):
+    fails(capsys, [*SHORT, "--tracker", "my_notes:shout"], "my_notes:shout", "GeneralTracker")
+    fails(capsys, [*SHORT, "--tracker", "my_notes:Nameless"], "lacks name, requires_logging_directory, tracker")
+    fails(capsys, [*SHORT, "--tracker", "my_notes:Demanding"], "logging_dir= alone", "password")
+    fails(capsys, [*SHORT, "--tracker", "my_notes:Note"], "Did you mean 'Notes'")
+    fails(capsys, [*SHORT, "--tracker", "tensorbored"], "Did you mean 'tensorboard'", "package.module:Class")
+    fails(capsys, [*SHORT, "--tracker"], "--tracker takes a name")
+    fails(capsys, [*SHORT, "--feedback", "--steps", "2"], "--feedback takes a name")
+    fails(capsys, [*SHORT, "--feedback", "my_notes:shot"], "Did you mean 'shout'")
+    assert not (outsiders / "run").exists()
 
 
 def test_a_run_leaves_the_signal_handlers_as_they_were(tmp_path, monkeypatch):

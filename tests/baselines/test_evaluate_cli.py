@@ -114,6 +114,17 @@ def test_one_model_for_each_agent_in_their_order(capsys):
     fails(capsys, [*wrong[:-1], "tiny,tiny", "--protocol", "single"], "names 2 models", "1 agents")
 
 
+def test_a_function_beside_a_model_in_their_order(capsys):
+    """Who has no tokens counts none, and is told apart from who has; test_seats and test_openai_policy have the rest."""
+    args = ["eval", "--env", "probe/own-word-v0", "--episodes", "3", "--timing", "1", "--model"]
+    group = found(capsys, [*args, "players:say_a,tiny"])["groups"][0]
+    assert group["runs"][0]["config"]["model"] == {"agent_1": "players:say_a", "agent_2": "tiny"}
+    mean = group["sampled"]["mean"]
+    assert mean["tokens/agent_1"]["value"] == 0 and mean["tokens/agent_2"]["value"] == mean["tokens"]["value"] > 0
+    assert group["label"] == "untrained, probe/own-word-v0, players:say_a+tiny"
+    fails(capsys, [*args, "players:say_a,human,tiny"], "names 3 models", "2 agents")
+
+
 def test_settings_of_training_are_taken(capsys):
     args = ["--env_args.num_agents", "3", "--sampling.max-new-tokens", "1", "--seed", "5", "--eval-rows", "1"]
     run = found(capsys, [*UNTRAINED[:5], *args, "--timing", "0"])["groups"][0]["runs"][0]

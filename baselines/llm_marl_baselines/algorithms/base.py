@@ -64,7 +64,8 @@ class Algorithm(ABC):
         """How the rollout branches, as the estimator needs it."""
 
     def prepare(self, policy: TrainablePolicy, agents: Sequence[str]) -> None:
-        """Called once, before optimisers are made: the place to add critics to the policy."""
+        """Called once, before optimisers are made: the place to add critics to the policy. ``agents`` are those that
+        the policy answers for, at least one; others may have seats without weights (an endpoint, a function)."""
         return None
 
     @abstractmethod

@@ -1,7 +1,8 @@
 """``llm-marl eval``: play held-out rows many times, and say how sure the numbers are.
 
     llm-marl eval RUN [RUN ...]                     the newest checkpoint of each run, with the run's own settings
-    llm-marl eval --env ID --model NAME[,NAME ...]  untrained models, one for all agents or one for each in their order
+    llm-marl eval --env ID --model NAME[,NAME ...]  untrained models, one for all agents or one for each in their order;
+                                                    also openai:NAME@URL, package.module:function ... (docs/policies.md)
 
 Runs that differ in their seed alone become one group, and each group is compared with the first on the same rows.
 For untrained models every setting of `llm-marl train magrpo --help` is taken too, such as --protocol
@@ -28,11 +29,13 @@ from .. import run as runs
 from ..evaluate import Evaluation, row_facts
 from ..metrics import load, measure_texts
 from ..plan import Start
+from ..policies.openai import OpenAIPolicy
 from ..report import render_evaluations
 from ..response_time import measure
 from ..results import PHASES, RunResult, document
 from ..seeding import derive_seed
 from ..settings import Settings, parse, underscored
+from ..specs import absolute
 from ..trainer import MakeEnv, Trainer
 from ..versions import versions
 
@@ -123,7 +126,7 @@ def _untrained(args: Sequence[str], episodes: int | None) -> Settings:
                 f"--model names {len(models)} models ({train.model}), and there are {len(agents)} agents "
                 f"({', '.join(agents)}): name one for all, or one for each in this order."
             )
-        train = replace(train, model=dict(zip(agents, models, strict=True)))
+        train = replace(train, model={a: absolute(model) for a, model in zip(agents, models, strict=True)})
     # A tree over many turns would be refused for its size, and an evaluation plays chains.
     algorithm = replace(settings.algorithm, shape="chains", pairing="aligned")
     return Settings(settings.name, algorithm, train)
@@ -154,7 +157,20 @@ def _result(
             episodes=given.timing,
             memory=trainer.config.prompts.memory,
         )
+    for line in _usage(trainer):
+        _say(line)
     return RunResult(name, config, step, found, texts, times)
+
+
+def _usage(trainer: Trainer) -> list[str]:
+    """What endpoints were used for, a line for each."""
+    asked = {id(p): p.endpoint for p in trainer.others.values() if isinstance(p, OpenAIPolicy)}
+    return [
+        f"{endpoint.spec}: {endpoint.usage.answers:,} answers, {endpoint.usage.prompt_tokens:,} tokens of prompts, "
+        f"{endpoint.usage.completion_tokens:,} tokens sampled"
+        + (f" ({endpoint.usage.unreported:,} answers without a count)" if endpoint.usage.unreported else "")
+        for endpoint in asked.values()
+    ]
 
 
 def _texts(found: Evaluation, metrics: Sequence[str], references: Sequence[str] | None) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ def main(args: list[str]) -> int:
     trainer, step = restore(given.run)
     for agent in trainer.agents:
         if not trainer.policy.has_weights(agent):
-            print(f"{agent}: its seat is a model as it is, so there is nothing to export")
+            print(f"{agent}: its seat has no weights of its own, so there is nothing to export")
             continue
         trainer.policy.export(agent, given.to / agent)
         print(f"{given.to / agent} (step {step})")

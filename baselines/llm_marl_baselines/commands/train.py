@@ -14,11 +14,11 @@ from llm_marl_envs.errors import ConfigError
 
 from .. import run as runs
 from ..algorithms import ALGORITHMS
+from ..api import prepare
 from ..errors import Interrupted
 from ..figures import write_plot
 from ..plan import most_acting
 from ..report import summarize
-from ..runlog import check_trackers
 from ..settings import Settings, parse, settings_of, underscored
 from ..trainer import Trainer
 
@@ -44,12 +44,7 @@ def main(args: list[str]) -> int:
 
 def execute(settings: Settings, resume: Path | None = None) -> int:
     """Train and report. ``resume`` is the folder of the run to go on with."""
-    check_trackers(settings.train.trackers)
-    if resume is None:
-        runs.choose_folder(settings)
-    trainer = runs.build(settings, resume or Path())
-    if resume is None:  # Everything that can be wrong with the settings has shown by now.
-        trainer.run = runs.create(settings)
+    trainer = prepare(settings, resume)
     print(_announcement(trainer), file=sys.stderr, flush=True)
     try:
         trainer.train(resume=resume is not None)
@@ -94,9 +89,12 @@ def _announcement(trainer: Trainer) -> str:
     bases = ", ".join(f"{name} ({b['parameters'] / 1e6:,.1f} M, {b['dtype']})" for name, b in about["bases"].items())
     sizes = {name: learner["trainable_parameters"] for name, learner in about["learners"].items()}
     learners = ", ".join(f"{name} ({f'{size / 1e6:,.2f} M' if size else 'frozen'})" for name, size in sizes.items())
-    return (
+    lines = [
         f"{agents} agents ({', '.join(env.possible_agents)}), {turns or '?'} turns; a step plays {count} joint actions "
-        f"from {config.rows_per_step} rows, G = {plan.group_size} ({plan.shape}, {plan.pairing})\n"
-        f"base: {bases} on {about['device']}; trained, {about['sharing']}: {learners}\n"
-        f"run: {trainer.run}"
-    )
+        f"from {config.rows_per_step} rows, G = {plan.group_size} ({plan.shape}, {plan.pairing})"
+    ]
+    if bases:
+        lines.append(f"base: {bases} on {about['device']}; trained, {about['sharing']}: {learners}")
+    if trainer.others:
+        lines.append(f"never trained: {', '.join(f'{agent} ({config.named(agent)})' for agent in trainer.others)}")
+    return "\n".join([*lines, f"run: {trainer.run}"])

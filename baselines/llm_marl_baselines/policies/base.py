@@ -69,6 +69,8 @@ class Response:
         logprobs: (T,) float32, log-probability of each token under the distribution it was sampled from
             (temperature, and top-p/top-k where they cut).
         finished: True if an end-of-text token ended it; False if ``max_new_tokens`` did.
+        reported_tokens: how many tokens were sampled, as an endpoint reports it that does not tell which; None where
+            ``token_ids`` says it.
     """
 
     text: str
@@ -77,6 +79,12 @@ class Response:
     token_ids: np.ndarray = field(default_factory=lambda: NO_TOKENS)
     logprobs: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     finished: bool = True
+    reported_tokens: int | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens were sampled; 0 where there are none (scripts, people), or nobody tells."""
+        return len(self.token_ids) if self.reported_tokens is None else self.reported_tokens
 
 
 @runtime_checkable
@@ -166,11 +174,12 @@ class TrainablePolicy(Policy, Protocol):
     for ``isolated`` and ``full``, a single one for ``shared``."""
 
     def trains(self, agent: str) -> bool:
-        """Whether the agent has weights that are trained; False for a seat that is held fixed."""
+        """Whether the agent has weights here that are trained; False for a seat that is held fixed, and for one that
+        another policy answers for."""
         ...
 
     def has_weights(self, agent: str) -> bool:
-        """Whether the agent has weights beside its base model's, frozen ones included."""
+        """Whether the agent has weights here beside its base model's, frozen ones included."""
         ...
 
     @property

@@ -21,6 +21,8 @@ from . import models, scoring, smollm2
 
 LLAMA_LIKE = ("q_proj", "v_proj", "o_proj")
 BASE = "__base__"  # peft's name for a row without an adapter
+ADAPTER_FILE = "adapter_model.safetensors"
+BASE_NAME = "llm_marl_base"  # key in the metadata of an exported adapter's file
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,12 @@ class Base:
         self._thaw()
         return adapter, weights
 
+    def clear(self) -> None:
+        """Take all adapters off the model. Learners that stood on them are of no use any more."""
+        if self._peft is not None:
+            self._model, self._peft = self._peft.unload(), None
+        self._adapter_weights, self._frozen_weights = [], []
+
     def _targets(self, wanted: str | Sequence[str]) -> str | list[str]:
         if wanted != "auto":
             return wanted if isinstance(wanted, str) else list(wanted)
@@ -171,7 +179,9 @@ class Base:
         folder.mkdir(parents=True, exist_ok=True)
         # save_pretrained would ask the hub whether the base's vocabulary has grown; ours never does.
         state = get_peft_model_state_dict(self._peft, adapter_name=adapter, save_embedding_layers=False)
-        save_file(contiguous(state), folder / "adapter_model.safetensors", metadata={"format": "pt"})
+        # peft is told the hub's name of the model, and who loads the adapter here our own, since the numbers differ.
+        metadata = {"format": "pt", BASE_NAME: self.name}
+        save_file(contiguous(state), folder / ADAPTER_FILE, metadata=metadata)
         config = copy.deepcopy(self._peft.peft_config[adapter])
         config.inference_mode = True
         config.save_pretrained(str(folder))

@@ -38,7 +38,7 @@ class HFPolicies:
     """Policies of all agents, on Hugging Face models. A :class:`TrainablePolicy`.
 
     Args:
-        agents: their names, in the environment's order.
+        agents: the names of those that it answers for, in the environment's order; none, where others answer for all.
         models: one name for all, or one for each agent; see :mod:`models`.
         sharing: ``"isolated"``, ``"shared"`` or ``"full"``.
         lora: rank, alpha and place of the adapters (not used with ``"full"``).
@@ -82,7 +82,7 @@ class HFPolicies:
         bases: dict[str, Base] | None = None,
     ):
         self.agents = tuple(agents)
-        if not self.agents or len(set(self.agents)) < len(self.agents):
+        if len(set(self.agents)) < len(self.agents):
             raise ConfigError(f"Agents need names, and different ones; got {self.agents}.")
         if packing not in PACKING:
             hint = did_you_mean(packing, PACKING)
@@ -101,8 +101,10 @@ class HFPolicies:
         )
         self.critics = Critics(self._learners, lora or Lora(), self.score_tokens, seed)
         for agent, seat in (seats or {}).items():
-            if seat.weights is not None:
+            if seat.weights is not None and seat.learner:
                 keeping.take(seat.weights, seat.learner, self._learner(agent))
+            elif seat.weights is not None:
+                keeping.take_adapter(seat.weights, self._learner(agent))
         self._encoders = {
             agent: PromptEncoder(
                 learner.base.tokenizer,
@@ -159,12 +161,12 @@ class HFPolicies:
     # --- training
 
     def trains(self, agent: str) -> bool:
-        """Whether the agent has weights that are trained."""
-        return is_trained(self._learner(agent))
+        """Whether the agent has weights here that are trained; False also for one that another policy answers for."""
+        return agent in self._learners and is_trained(self._learner(agent))
 
     def has_weights(self, agent: str) -> bool:
-        """Whether the agent has weights beside its base model's, frozen ones included."""
-        return bool(self._learner(agent).weights)
+        """Whether the agent has weights here beside its base model's, frozen ones included."""
+        return agent in self._learners and bool(self._learner(agent).weights)
 
     def learner_of(self, agent: str) -> str:
         """The learner's name: the agent's own, or ``"shared"``."""

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from llm_marl_envs.errors import DataError
 
 from .bases import contiguous
+
+_PEFT = "base_model.model."  # before every name in a file of peft's
 
 
 class Kept(Protocol):
@@ -54,6 +56,23 @@ def take(path: Path, owner: str, learner: Kept) -> None:
     _copy(_read(path, learner, owner), learner)
 
 
+def take_adapter(path: Path, learner: Kept) -> None:
+    """Read an adapter that ``llm-marl export`` or peft wrote into ``learner``.
+
+    Raises:
+        DataError: the file is missing or damaged, or its names or shapes are not the learner's.
+    """
+    if not path.is_file():
+        raise DataError(f"There is no {path}, so that the adapter has a configuration and no weights.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name.removeprefix(_PEFT): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise DataError(f"{path} is damaged: {error}. Export the adapter again.") from error
+    _check_shapes(path, tensors, learner)
+    _copy(tensors, learner)
+
+
 def _copy(tensors: dict[str, torch.Tensor], learner: Kept) -> None:
     with torch.no_grad():
         for name, parameter in learner.weights.items():
@@ -73,10 +92,14 @@ def _read(path: Path, learner: Kept, owner: str) -> dict[str, torch.Tensor]:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     if found != owner:
         raise DataError(f"{path} holds the weights of learner {found!r}, not of {owner!r}.")
+    _check_shapes(path, tensors, learner)
+    return tensors
+
+
+def _check_shapes(path: Path, tensors: dict[str, torch.Tensor], learner: Kept) -> None:
     expected = {name: tuple(weight.shape) for name, weight in learner.weights.items()}
     if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != expected:
         raise DataError(
             f"The weights in {path} are not those of learner {learner.name!r}: names or shapes differ. "
             "They were saved with another model, LoRA rank or target modules."
         )
-    return tensors

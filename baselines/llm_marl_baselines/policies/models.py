@@ -15,6 +15,7 @@ A name that stands for something local is never looked up on the hub.
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
 from pathlib import Path
 
@@ -24,9 +25,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
-from . import smollm2, tiny
+from .. import specs
 
-BUILT_IN = {"smollm2": smollm2, "tiny": tiny}
+BUILT_IN = {name: importlib.import_module(f".{name}", __package__) for name in specs.BUILT_IN}
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,

@@ -123,13 +123,20 @@ class PromptEncoder:
             last = len(token_ids) - 1 - list(token_ids)[::-1].index(close)
             return self._decode(token_ids[last + 1 :]).lstrip("\n"), raw
         if THINK_CLOSE in raw:
-            return raw.rpartition(THINK_CLOSE)[2].lstrip("\n"), raw
+            return after_thinking(raw), raw
         began = self.tokenizer.decode(token_ids[:8]).lstrip().startswith(THINK_OPEN)
         began = began or self.tokenizer.decode(prompt_ids[-8:]).rstrip().endswith(THINK_OPEN)
         return ("" if began else raw), raw
 
     def _decode(self, token_ids: Sequence[int]) -> str:
         return self.tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+def after_thinking(raw: str) -> str:
+    """What follows the last ``</think>``; "" where thinking began and did not end, the text itself without any."""
+    if THINK_CLOSE in raw:
+        return raw.rpartition(THINK_CLOSE)[2].lstrip("\n")
+    return "" if raw.lstrip().startswith(THINK_OPEN) else raw
 
 
 def _shortened(messages: Sequence[Message]) -> Iterator[list[Message]]:

@@ -33,8 +33,8 @@ class Seat:
         frozen: whether it is held as it is.
         lora: of the adapter that ``weights`` holds; of a fresh one where there are none: the run's own.
         full: whether ``weights`` are those of the whole model.
-        weights: a file that :func:`keeping.save` wrote; None starts from the model itself.
-        learner: whose weights they are.
+        weights: a file that :func:`keeping.save` wrote, or peft; None starts from the model itself.
+        learner: whose weights they are in that file; "" for a file of peft's, which holds one adapter.
     """
 
     model: str
