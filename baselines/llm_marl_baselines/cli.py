@@ -95,7 +95,3 @@ def _dispatch(args: list[str]) -> int:
         print(f"llm-marl {__version__}")
         return 0
     return COMMANDS.resolve(args[0])(args[1:])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
