@@ -79,7 +79,7 @@ def make(env_id: str, **kwargs: Any) -> ParallelEnv:
 
     Raises:
         UnknownNameError: no such id; the message offers the nearest, or the version that replaced it.
-        ConfigError: a keyword that the environment does not take, or a value outside its range.
+        ConfigError: a keyword that the environment does not take, one that it needs, or a value outside its range.
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
@@ -94,6 +94,10 @@ def make(env_id: str, **kwargs: Any) -> ParallelEnv:
     try:
         env = build(**kwargs)
     except TypeError as error:
+        if lacking := _required(build) - set(kwargs):
+            raise ConfigError(
+                f"{name} cannot be made without {', '.join(sorted(lacking))}: make({name!r}, {sorted(lacking)[0]}=...)."
+            ) from error
         if (found := _UNEXPECTED.search(str(error))) is None or found[1] not in kwargs:
             raise
         accepted = [p for f in (build, CollaborationEnv) for p in inspect.signature(f).parameters]
@@ -105,6 +109,13 @@ def make(env_id: str, **kwargs: Any) -> ParallelEnv:
         raise ConfigError(f"The function of {name} returned {env!r}, which is no environment: let it return one.")
     env.metadata = {**env.metadata, "id": name}
     return env
+
+
+def _required(build: Any) -> set[str]:
+    """The keywords without which a function of an environment cannot be called."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(build).parameters.values()
+    return {p.name for p in parameters if p.kind in named and p.default is inspect.Parameter.empty}
 
 
 def registered() -> list[str]:
@@ -137,7 +148,7 @@ def _unknown(env_id: str, module: str = "") -> UnknownNameError:
     )
 
 
-for _env_id, _entry_point in {
+_OURS = {
     "coding/coop-humaneval-v0": "llm_marl_envs.coding.coop_humaneval:parallel_env",
     "coding/humaneval-v0": "llm_marl_envs.coding.humaneval:parallel_env",
     "coding/mbpp-v0": "llm_marl_envs.coding.mbpp:parallel_env",
@@ -146,7 +157,10 @@ for _env_id, _entry_point in {
     "probe/two-turn-v0": "llm_marl_envs.probes:two_turn",
     "writing/arxiv-v0": "llm_marl_envs.writing.arxiv:parallel_env",
     "writing/tldr-v0": "llm_marl_envs.writing.tldr:parallel_env",
-}.items():
+}
+#: The ids of this package, in order; those of others, and of its integrations, are registered when they are imported.
+BUILT_IN = tuple(_OURS)
+for _env_id, _entry_point in _OURS.items():
     register(_env_id, _entry_point)
 
 if GYMNASIUM_ID not in gymnasium.registry:

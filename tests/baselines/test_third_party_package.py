@@ -64,9 +64,7 @@ def test_it_is_listed_with_where_it_comes_from_and_keeps_the_contract(outside):
 
 
 def test_it_trains_from_the_command_line(outside):
-    command = (
-        "-m llm_marl_baselines train team_rhymes.ranked:Ranked --env team_rhymes:rhymes/couplet-v0 --model tiny"
-    )
+    command = "-m llm_marl_baselines train team_rhymes.ranked:Ranked --env team_rhymes:rhymes/couplet-v0 --model tiny"
     settings = "--env_args.longest 2 --env_args.num_turns 2 --feedback team_rhymes.couplet:partners_end --steps 2"
     more = "--algorithm.scale 2 --eval-every -1 --samples-every 1 --trackers [] --output run"
     outside(*f"{command} {settings} {more}".split())

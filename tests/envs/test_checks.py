@@ -15,19 +15,20 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 from toys import ROWS, LettersTask, endless, toy
 
-from llm_marl_envs import CollaborationEnv, UnicodeText, check_env, load_rows, make, registered
+from llm_marl_envs import CollaborationEnv, UnicodeText, check_env, load_rows, make
 from llm_marl_envs.checks import examine
 from llm_marl_envs.errors import CheckFailedError
+from llm_marl_envs.registry import BUILT_IN
 
 # -- what is right ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env_id", registered())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 def test_every_registered_environment_passes(env_id):
     assert check_env(make(env_id, **keywords(env_id))) == []
 
 
-@pytest.mark.parametrize("env_id", [i for i in registered() if i.startswith("writing/")])
+@pytest.mark.parametrize("env_id", [i for i in BUILT_IN if i.startswith("writing/")])
 def test_writing_environments_pass_with_every_option(env_id):
     options = {"num_turns": 3, "history": "full", "share_responses": True, "max_text_length": 1000}
     for feedback in ("revise", "signals", "diagnosis"):

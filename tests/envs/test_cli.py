@@ -9,9 +9,9 @@ import pytest
 import toys
 from coding_rows import arguments as data_arguments
 
-from llm_marl_envs import __version__, make, register, registered
+from llm_marl_envs import __version__, make, register
 from llm_marl_envs.__main__ import main
-from llm_marl_envs.registry import ENVIRONMENTS
+from llm_marl_envs.registry import BUILT_IN, ENVIRONMENTS
 
 
 def run(*arguments):
@@ -23,7 +23,7 @@ def run(*arguments):
 def test_list_as_a_user_types_it():
     done = run("list")
     assert done.returncode == 0 and done.stderr == ""
-    assert [line.split()[0] for line in done.stdout.splitlines()] == registered()
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(BUILT_IN)
 
 
 def test_show_prints_what_every_agent_sees(capsys):
@@ -39,7 +39,7 @@ def test_show_passes_arguments_on(capsys):
     assert "== agent_3 sees ==" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("env_id", registered())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 def test_check_says_that_it_passed(env_id, capsys, tmp_path):
     assert main(["check", env_id, *data_arguments(env_id, tmp_path)]) == 0
     assert capsys.readouterr().out == f"{env_id}: passed\n"

@@ -19,8 +19,9 @@ from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 from toys import NOTHING, ROWS, SOLVED, EndlessTask, LettersTask, endless, picture, play, toy
 
-from llm_marl_envs import Score, Task, TextObservation, UnicodeText, registered
+from llm_marl_envs import Score, Task, TextObservation, UnicodeText
 from llm_marl_envs.errors import ConfigError, DataError, InvalidActionError, ResetNeededError, UnknownNameError
+from llm_marl_envs.registry import BUILT_IN
 from llm_marl_envs.text import fit
 
 joint = st.fixed_dictionaries({"left": st.sampled_from(["", "L"]), "right": st.sampled_from(["", "R", "RR", "RRR"])})
@@ -426,7 +427,7 @@ def test_the_same_seed_gives_the_same_row_on_any_copy():
     assert [one.reset()[0] for _ in range(5)] == [two.reset()[0] for _ in range(5)]
 
 
-@pytest.mark.parametrize("env_id", [i for i in registered() if i != "probe/same-word-v0"])
+@pytest.mark.parametrize("env_id", [i for i in BUILT_IN if i != "probe/same-word-v0"])
 def test_the_same_seed_gives_the_same_episode_in_another_process(env_id):
     program = f"""
 import json, llm_marl_envs as m

@@ -8,9 +8,10 @@ import pytest
 from coding_rows import keywords
 from toys import EndlessTask, endless, play, toy
 
-from llm_marl_envs import Score, make, registered
+from llm_marl_envs import Score, make
 from llm_marl_envs.errors import ConfigError, UnknownNameError
 from llm_marl_envs.feedback import MODES
+from llm_marl_envs.registry import BUILT_IN
 
 REQUEST = "Write your response again and make it better. Answer with the whole new response only."
 ACTION = {"left": "L", "right": "R"}
@@ -87,7 +88,7 @@ def test_wrong_modes_are_refused():
         play(env, [ACTION])
 
 
-@pytest.mark.parametrize("env_id", registered())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("share", [False, True])
 def test_every_environment_plays_with_every_mode_for_several_turns(env_id, mode, share):

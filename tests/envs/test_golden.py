@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from coding_rows import ALMOST, AUX, COOP_ROWS, HUMANEVAL_ROWS, MBPP_ROWS, SOLVED
 
-from llm_marl_envs import make, registered
+from llm_marl_envs import make
+from llm_marl_envs.registry import BUILT_IN
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
 
@@ -168,8 +169,8 @@ def path_of(env_id: str) -> Path:
 
 
 def test_every_id_has_a_golden_transcript_and_every_transcript_an_id():
-    assert set(PLAYS) == set(registered())
-    assert {path.name for path in FOLDER.glob("*.txt")} == {path_of(env_id).name for env_id in registered()}
+    assert set(PLAYS) == set(BUILT_IN)
+    assert {path.name for path in FOLDER.glob("*.txt")} == {path_of(env_id).name for env_id in BUILT_IN}
 
 
 @pytest.mark.parametrize("env_id", sorted(PLAYS))

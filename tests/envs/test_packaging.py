@@ -13,6 +13,7 @@ import tomllib
 import zipfile
 
 import llm_marl_envs
+from llm_marl_envs.registry import BUILT_IN
 
 
 def config(root, name):
@@ -122,7 +123,7 @@ def test_the_environments_alone_in_an_empty_virtual_environment(wheels, empty_ve
 
     file, played, absent = json.loads(run("-c", PROGRAM))
     assert str(python.parent.parent) in file and "site-packages" in file
-    assert sorted(played) == [e for e in llm_marl_envs.registered() if not e.startswith("coding/")]
+    assert sorted(played) == [e for e in BUILT_IN if not e.startswith("coding/")]
     assert absent == ["torch", "transformers", "datasets", "rich", "pytest", "pygame"]
     assert "writing/tldr-v0" in run("-m", "llm_marl_envs", "list")
     assert "summarizer sees" in run("-m", "llm_marl_envs", "show", "writing/tldr-v0")

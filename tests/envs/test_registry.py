@@ -15,7 +15,7 @@ from toys import toy
 import llm_marl_envs
 from llm_marl_envs import CollaborationEnv, make, register, registered
 from llm_marl_envs.errors import ConfigError, LlmMarlError, UnknownNameError
-from llm_marl_envs.registry import ENVIRONMENTS
+from llm_marl_envs.registry import BUILT_IN, ENVIRONMENTS
 
 ZOO = tuple(map(int, importlib.metadata.version("pettingzoo").split(".")[:2]))
 
@@ -26,7 +26,7 @@ def clean_table(monkeypatch):
     monkeypatch.setattr(ENVIRONMENTS, "_entries", dict(ENVIRONMENTS._entries))
 
 
-@pytest.mark.parametrize("env_id", registered())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 def test_every_id_makes_a_parallel_environment(env_id):
     env = make(env_id, **keywords(env_id))
     assert isinstance(env, ParallelEnv) and isinstance(env, CollaborationEnv)
@@ -75,7 +75,7 @@ def test_keywords_are_passed_on():
     assert len(env.possible_agents) == 3 and env.num_turns == 2 and env.history == "full"
 
 
-@pytest.mark.parametrize("env_id", registered())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 def test_an_unknown_keyword_is_helped_on(env_id):
     with pytest.raises(
         ConfigError, match="takes no keyword 'num_turn'. Did you mean 'num_turns'.*history.*render_mode"
@@ -93,6 +93,20 @@ def test_a_fault_inside_an_entry_point_is_not_taken_for_a_bad_keyword(clean_tabl
     register("toy/broken-v0", broken)
     with pytest.raises(TypeError, match="paint.*'colour'"):
         make("toy/broken-v0", num_turns=1)
+
+
+def test_a_keyword_that_is_needed_is_named(clean_table):
+    def played(game, *, players, num_turns=1):
+        return toy(num_turns=num_turns)
+
+    register("toy/played-v0", played)
+    with pytest.raises(
+        ConfigError, match=r"toy/played-v0 cannot be made without game, players: make\('toy/played-v0', "
+    ):
+        make("toy/played-v0")
+    with pytest.raises(ConfigError, match="without players:"):
+        make("toy/played-v0", game="chess")
+    assert make("toy/played-v0", game="chess", players=2, num_turns=3).num_turns == 3
 
 
 @pytest.fixture
@@ -134,7 +148,7 @@ def test_an_entry_point_that_does_not_exist_is_named(clean_table):
 
 
 @pytest.mark.skipif(ZOO < (1, 27), reason="PettingZoo has a registry from 1.27")
-@pytest.mark.parametrize("env_id", registered())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 def test_pettingzoo_makes_both_forms(env_id):
     given = keywords(env_id)
     parallel = pettingzoo.make("parallel", env_id, render_mode="ansi", **given)
