@@ -1,4 +1,4 @@
-"""RLlib's PPO on a view in bytes: each agent writes one byte out of 256."""
+"""RLlib's PPO on a menu view: each agent has a network of its own and chooses from four answers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from llm_marl_envs.wrappers import TokenView
 
 ENV_ID = "probe/own-word-v0"
 AGENTS = ["agent_1", "agent_2"]
-ITERATIONS = 20
+ITERATIONS = 15
 
 
 def team(settings: object = None) -> ParallelPettingZooEnv:
-    """Observations: 96 bytes as float32, the only type that RLlib's networks take. Actions: MultiDiscrete([257])."""
-    return ParallelPettingZooEnv(TokenView(make(ENV_ID), length={"observation": 96, "action": 1}))
+    """Observations: 96 bytes as float32, the only type that RLlib's networks take. Actions: one of four answers."""
+    return ParallelPettingZooEnv(TokenView(make(ENV_ID), length=96, actions="menu", menu=["A", "B", "C", "D"]))
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
         .env_runners(num_env_runners=0)  # in this process
         .multi_agent(policies=set(AGENTS), policy_mapping_fn=lambda agent, episode, **kwargs: agent)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64]))
-        .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=4, lr=1e-3, gamma=1.0)
+        .training(train_batch_size_per_learner=200, minibatch_size=100, num_epochs=4, lr=3e-3, gamma=1.0)
         .debugging(seed=0, log_level="ERROR")
     )
     algorithm = config.build_algo()
