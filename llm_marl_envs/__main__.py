@@ -95,7 +95,7 @@ def _made(env_id: str, keywords: dict[str, Any]) -> ParallelEnv | Finding:
     except Exception as error:  # noqa: BLE001 -- any exception of the author's code is what the check has found
         return Finding(
             f"importing its module, or making it, raised {described(error)}.",
-            "Correct that line. If arguments are missing, give them by --arg NAME=VALUE.",
+            "Correct that line.",
         )
 
 

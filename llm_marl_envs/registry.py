@@ -95,8 +95,10 @@ def make(env_id: str, **kwargs: Any) -> ParallelEnv:
         env = build(**kwargs)
     except TypeError as error:
         if lacking := _required(build) - set(kwargs):
+            one = min(lacking)
             raise ConfigError(
-                f"{name} cannot be made without {', '.join(sorted(lacking))}: make({name!r}, {sorted(lacking)[0]}=...)."
+                f"{name} cannot be made without {', '.join(sorted(lacking))}: make({name!r}, {one}=...). At the prompt "
+                f"--arg {one}=... of python -m llm_marl_envs, --env_args.{one} ... of llm-marl."
             ) from error
         if (found := _UNEXPECTED.search(str(error))) is None or found[1] not in kwargs:
             raise

@@ -125,9 +125,9 @@ def test_what_an_environment_raises_is_told_with_the_authors_own_line(mine, caps
 
 
 def test_an_argument_that_is_missing(mine, capsys):
-    assert main(["check", "poems_of_somebody:mine/poem-v0"]) == 1
-    text = said(capsys)
-    assert "missing 1 required positional argument: 'topic'" in text and "--arg NAME=VALUE" in text
+    assert main(["check", "poems_of_somebody:mine/poem-v0"]) == 2
+    words = capsys.readouterr().err
+    assert "mine/poem-v0 cannot be made without topic" in words and "--arg topic=" in words
 
 
 def test_a_function_that_returns_nothing(mine, capsys):
