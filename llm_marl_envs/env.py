@@ -18,7 +18,7 @@ from pettingzoo import ParallelEnv
 
 from . import feedback as feedback_modes
 from . import text
-from .arguments import at_least, one_of
+from .arguments import at_least, check_joint_action, one_of
 from .datasets import Rows
 from .errors import ConfigError, InvalidActionError, ResetNeededError
 from .spaces import TextObservation, UnicodeText
@@ -245,12 +245,7 @@ class CollaborationEnv(ParallelEnv[str, TextObservation, str]):
                 if self.row is None
                 else "step() after the episode ended: call reset() for the next one."
             )
-        if not isinstance(actions, Mapping):
-            raise InvalidActionError(f"step() takes a dict agent -> text, not {type(actions).__name__}.")
-        for agent in actions:
-            if agent not in self.action_spaces:
-                hint = did_you_mean(str(agent), self.possible_agents)
-                raise InvalidActionError(f"Unknown agent {agent!r}.{hint} The agents are {self.possible_agents}.")
+        check_joint_action(actions, self.possible_agents)
         for agent in self.agents:
             if agent not in actions:
                 raise InvalidActionError(f"Agent {agent!r} has no action. All of {self.agents} act in every step.")

@@ -20,6 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..arguments import at_least
 from ..errors import ConfigError
 from ..integrations.endpoint_spec import PREFIX
 from ..integrations.openai import Endpoint
@@ -52,8 +53,7 @@ class Expert:
             raise ConfigError(
                 f"propose must be a function, 'package.module:function' or 'openai:NAME@URL', not {propose!r}."
             )
-        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-            raise ConfigError(f"keep must be a whole number of at least 1, not {keep!r}.")
+        at_least("keep", keep, 1)
         self._propose: Propose = propose
         self._keep = keep
         self._answers: OrderedDict[_Key, str] = OrderedDict()

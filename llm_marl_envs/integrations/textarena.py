@@ -34,12 +34,11 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from .. import text
-from ..arguments import at_least, one_of
+from ..arguments import at_least, check_joint_action, need_episode, one_of
 from ..env import EPISODE_OVER, MAX_TEXT_LENGTH
 from ..errors import CloneUnsupportedError, InvalidActionError, ResetNeededError
 from ..registry import register
 from ..spaces import TextObservation, UnicodeText
-from ..tables import did_you_mean
 from . import textarena_games as games
 from .textarena_games import Randomness
 
@@ -291,14 +290,8 @@ class TextArenaGame(ParallelEnv[str, TextObservation, str]):
 
     def _checked(self, actions: Any) -> tuple[str, str]:
         """Who is asked, and its response."""
-        if not self.agents:
-            raise ResetNeededError("step() needs an episode: it has not begun, or has ended; call reset() first.")
-        if not isinstance(actions, Mapping):
-            raise InvalidActionError(f"step() takes a dict agent -> text, not {type(actions).__name__}.")
-        for agent in actions:
-            if agent not in self.action_spaces:
-                hint = did_you_mean(str(agent), self.possible_agents)
-                raise InvalidActionError(f"Unknown agent {agent!r}.{hint} The agents are {self.possible_agents}.")
+        need_episode(self.agents)
+        check_joint_action(actions, self.possible_agents)
         assert self._asked is not None
         if self._asked not in actions:
             raise InvalidActionError(f"Agent {self._asked!r} has no action, and is asked in this step.")

@@ -11,9 +11,9 @@ from pettingzoo import ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 from .. import text
-from ..errors import CloneUnsupportedError, InvalidActionError, ResetNeededError
+from ..arguments import check_joint_action, need_episode
+from ..errors import CloneUnsupportedError, InvalidActionError
 from ..spaces import TextObservation, UnicodeText, require_text_spaces, shortest
-from ..tables import did_you_mean
 
 Infos = Mapping[str, Mapping[str, Any]]
 StepResult = tuple[
@@ -68,14 +68,8 @@ class TextWrapper(BaseParallelWrapper):
             ResetNeededError: there is no episode.
             InvalidActionError: an unknown agent; or one that is asked has no action, or one outside its space.
         """
-        if not live:
-            raise ResetNeededError("step() needs an episode: it has not begun, or has ended; call reset() first.")
-        if not isinstance(actions, Mapping):
-            raise InvalidActionError(f"step() takes a dict agent -> text, not {type(actions).__name__}.")
-        for agent in actions:
-            if agent not in self.possible_agents:
-                hint = did_you_mean(str(agent), self.possible_agents)
-                raise InvalidActionError(f"Unknown agent {agent!r}.{hint} The agents are {self.possible_agents}.")
+        need_episode(live)
+        check_joint_action(actions, self.possible_agents)
         checked = {}
         for agent in asked:
             if agent not in actions:

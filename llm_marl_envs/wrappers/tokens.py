@@ -13,7 +13,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Text
 from numpy.typing import DTypeLike
 from pettingzoo import ParallelEnv
 
-from ..errors import ConfigError, InvalidActionError, ResetNeededError
+from ..arguments import check_joint_action, need_episode
+from ..errors import ConfigError, InvalidActionError
 from ..spaces import nearest, shortest
 from ..tables import did_you_mean
 from .base import Infos, TextWrapper, why_not
@@ -207,14 +208,8 @@ class TokenView(TextWrapper):
                 has changed then.
         """
         live = list(getattr(self.env, "agents", ()))
-        if not live:
-            raise ResetNeededError("step() needs an episode: it has not begun, or has ended; call reset() first.")
-        if not isinstance(actions, Mapping):
-            raise InvalidActionError(f"step() takes a dict agent -> action, not {type(actions).__name__}.")
-        for agent in actions:
-            if agent not in self.action_spaces:
-                hint = did_you_mean(str(agent), self.possible_agents)
-                raise InvalidActionError(f"Unknown agent {agent!r}.{hint} The agents are {self.possible_agents}.")
+        need_episode(live)
+        check_joint_action(actions, self.possible_agents, "action")
         texts = {}
         for agent in live:
             if agent not in self._asked:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
-import textwrap
 
 import pytest
+from modules import importable
 from usage import fails
 
 from llm_marl_baselines import cli
@@ -40,12 +39,8 @@ ta.register("Letters-v0", Letters)
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("letters")
-    (folder / "letters_game.py").write_text(textwrap.dedent(MODULE))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
+    with importable(tmp_path_factory.mktemp("letters"), "letters_game", MODULE):
         yield
-    sys.modules.pop("letters_game", None)
     import textarena
 
     textarena.envs.registration.ENV_REGISTRY.pop("Letters-v0", None)

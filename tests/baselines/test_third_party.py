@@ -1,10 +1,9 @@
 """An outsider's environment and algorithm, in a module of its own, trained from the command line."""
 
 import json
-import sys
-import textwrap
 
 import pytest
+from modules import importable
 
 from llm_marl_baselines import cli
 
@@ -65,12 +64,8 @@ register("outside/echo-v0", Echo)
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
     """Imported once: the second registration of an id is a warning of PettingZoo."""
-    folder = tmp_path_factory.mktemp("outside")
-    (folder / "outside_module.py").write_text(textwrap.dedent(MODULE))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
+    with importable(tmp_path_factory.mktemp("outside"), "outside_module", MODULE):
         yield
-    sys.modules.pop("outside_module", None)
     from llm_marl_envs.registry import ENVIRONMENTS
 
     ENVIRONMENTS._entries.pop("outside/echo-v0", None)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modules import importable
 
 from llm_marl_envs import check_env, make
 from llm_marl_envs.errors import (
@@ -68,12 +69,8 @@ ta.register("Broken-v0", Broken)
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory):
     """The id of a game in a module of its own."""
-    folder = tmp_path_factory.mktemp("games")
-    (folder / "broken_game.py").write_text(textwrap.dedent(MODULE))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
+    with importable(tmp_path_factory.mktemp("games"), "broken_game", MODULE):
         yield "broken_game:Broken-v0"
-    sys.modules.pop("broken_game", None)
     ta.envs.registration.ENV_REGISTRY.pop("Broken-v0", None)
 
 
