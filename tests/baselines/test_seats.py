@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from llm_marl_baselines import cli, seats, specs
 from llm_marl_baselines import run as runs
 from llm_marl_baselines.policies.base import Request
+from llm_marl_baselines.policies.bases import Base
 from llm_marl_baselines.response_time import measure
 from llm_marl_baselines.rollout import collect
 from llm_marl_baselines.settings import parse
@@ -500,6 +501,21 @@ def test_runs_that_agreed_on_different_words_fail_together(tmp_path, capsys):
     assert cli.main(["crossplay", *map(str, members), "--greedy"]) == 0
     said = capsys.readouterr().out
     assert "self-play 1.000, cross-play 0.000" in said and "(greedy)" in said
+
+
+def test_crossplay_keeps_the_adapters_of_one_pair_at_a_time(trained, monkeypatch):
+    counts, add = [], Base.add_adapter
+
+    def counted(base, *args, **options):
+        made = add(base, *args, **options)
+        counts.append(
+            sum("lora_A" in n and "layers.0" in n and "q_proj" in n for n, _ in base.model.named_parameters())
+        )
+        return made
+
+    monkeypatch.setattr(Base, "add_adapter", counted)
+    assert cli.main(["crossplay", str(trained), str(trained), "--episodes", "1"]) == 0
+    assert counts == [1, 2] * 4  # two agents, four pairs, and nothing left of the pair before
 
 
 def test_crossplay_refuses_what_cannot_meet(trained, tmp_path, capsys):
