@@ -11,6 +11,7 @@ gives the trained policies back.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 from llm_marl_envs.errors import ConfigError
 
+from . import parallel, preflight
 from . import run as runs
 from .errors import Interrupted
 from .runlog import check_trackers
@@ -45,6 +47,7 @@ def train(algorithm: str, /, *, config: str | os.PathLike[str] | None = None, **
         NonFiniteError: a reward, loss or gradient is not finite.
         Interrupted: Ctrl-C; all is saved, and :func:`resume` goes on.
     """
+    parallel.start()
     # As arguments of the command line, so that both understand the same: a group's settings add to those of the file.
     given = settings if config is None else {"config": config, **settings}
     return _run(prepare(parse(algorithm, [f"--{name}={_argument(value)}" for name, value in given.items()])))
@@ -57,6 +60,7 @@ def resume(run: str | os.PathLike[str]) -> Path:
         ConfigError: no run there, or another process is at work in it.
         Interrupted, NonFiniteError: see :func:`train`.
     """
+    parallel.start()
     folder = Path(run)
     return _run(prepare(settings_of(runs.read_config(folder)), folder), resume=True)
 
@@ -70,15 +74,20 @@ def prepare(settings: Settings, run: Path | None = None) -> Trainer:
         run: the folder of the run to go on with; None for a new one.
 
     Raises:
-        ConfigError: something is wrong with the settings, or the folder is taken.
+        ConfigError: something is wrong with the settings, the folder is taken or cannot be written, or memory or disk
+            are too small.
     """
-    check_trackers(settings.train.trackers)
-    if run is None:
-        runs.choose_folder(settings)
-    trainer = runs.build(settings, run or Path())
-    if run is None:
-        trainer.run = runs.create(settings)
-    return trainer
+    with parallel.failing_together():
+        check_trackers(settings.train.trackers)
+        if run is None:
+            parallel.from_main(lambda: runs.choose_folder(settings))
+        folder = run or Path(settings.train.output or runs.RUNS)
+        preflight.check_folder(folder)
+        trainer = runs.build(settings, run or Path(), before_loading=functools.partial(preflight.check_models, folder))
+        preflight.check_trainer(folder, trainer)
+        if run is None:
+            trainer.run = parallel.from_main(lambda: runs.create(settings))
+        return trainer
 
 
 def _run(trainer: Trainer, resume: bool = False) -> Path:

@@ -84,6 +84,56 @@ class Batch:
     truncated: np.ndarray
     infos: Sequence[Mapping[str, Mapping[str, Any]]]
 
+    @classmethod
+    def join(cls, parts: Sequence[Batch]) -> Batch:
+        """One batch from those of several rollouts: as if one had played all their starts, one part after the other.
+
+        Nodes are numbered level by level, within a level in the order of the starts; responses and steps follow their
+        nodes.
+
+        Args:
+            parts: at least one, of the same agents.
+        """
+        if len(parts) == 1:
+            return parts[0]
+
+        def joined(name: str, order: np.ndarray) -> Any:
+            columns = [getattr(part, name) for part in parts]
+            if isinstance(columns[0], np.ndarray):
+                return np.concatenate(columns)[order]
+            values = [value for column in columns for value in column]
+            return [values[i] for i in order]
+
+        def offset(name: str, counts: Sequence[int]) -> np.ndarray:
+            """Numbers of each part behind those of the parts before; -1 stays."""
+            starts = np.cumsum([0, *counts[:-1]])
+            moved = [getattr(part, name) for part in parts]
+            return np.concatenate(
+                [np.where(old < 0, -1, old + start) for old, start in zip(moved, starts, strict=True)]
+            )
+
+        num_nodes = [len(part.root) for part in parts]
+        nodes = np.argsort(np.concatenate([part.turn for part in parts]), kind="stable")
+        new_node = np.argsort(nodes)  # of each old number, parts counted through, the new one
+        response_node = new_node[offset("response_node", num_nodes)]
+        step_node = new_node[offset("step_node", num_nodes)]
+        responses, steps = (np.argsort(at, kind="stable") for at in (response_node, step_node))
+        # One more at the end: -1 leads to -1.
+        new_response, new_step = (np.append(np.argsort(order), -1) for order in (responses, steps))
+        group = offset("group", [int(part.group.max()) + 1 for part in parts])[nodes]
+        _, first, same = np.unique(group, return_index=True, return_inverse=True)
+        order = {"node": nodes, "response": responses, "step": steps}
+        return cls(
+            agents=parts[0].agents,
+            root=offset("root", [part.num_roots for part in parts])[nodes],
+            parent_step=new_step[offset("parent_step", [len(part.step_node) for part in parts])[nodes]],
+            group=np.argsort(np.argsort(first))[same],  # numbered as they come
+            response_node=response_node[responses],
+            step_node=step_node[steps],
+            step_response=new_response[offset("step_response", [len(part.responses) for part in parts])[steps]],
+            **{name: joined(name, order[kind]) for kind, names in _FIELDS.items() for name in names},
+        )
+
     @property
     def num_roots(self) -> int:
         return int(self.root.max()) + 1 if len(self.root) else 0
@@ -130,3 +180,14 @@ class Batch:
         paid = np.average(self.rewards, axis=1, weights=self.present)
         told = [next((float(i["score"]) for i in infos.values() if "score" in i), None) for infos in self.infos]
         return np.array([mean if score is None else score for score, mean in zip(told, paid, strict=True)])
+
+
+# Fields that hold one value for each node, response or step, and no number of another.
+_FIELDS = {
+    "node": ("node_weight", "turn", "observations", "histories", "states"),
+    "response": ("response_agent", "responses", "weight", "clipped"),
+    "step": (
+        *("actions", "step_histories", "step_share", "greedy", "rewards", "present", "acted"),
+        *("terminated", "truncated", "infos"),
+    ),
+}

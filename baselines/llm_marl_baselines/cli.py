@@ -30,6 +30,9 @@ from llm_marl_envs.errors import (
 )
 from llm_marl_envs.tables import Table
 
+from . import launchers, parallel
+from .errors import ProcessLostError
+
 USAGE_ERRORS = (ConfigError, DataError, UnknownNameError, MissingDependencyError)
 COMMANDS = Table(
     "command",
@@ -55,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers|peft")
     try:
+        if argv is None:
+            launchers.start_all()
+        parallel.start()
         with _importable_here():
             return _dispatch(args)
     except SystemExit as stop:  # argparse leaves by it, after it has said what is wrong
@@ -65,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (LlmMarlError, OSError) as error:  # OSError: a folder that cannot be read or written, a full disk
         if debug:
             raise
-        print(f"llm-marl: error: {error}", file=sys.stderr)
+        if parallel.is_main() or isinstance(error, ProcessLostError):  # the main process may be the one that is lost
+            print(f"llm-marl: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, USAGE_ERRORS) else 1
 
 
@@ -94,4 +101,7 @@ def _dispatch(args: list[str]) -> int:
 
         print(f"llm-marl {__version__}")
         return 0
-    return COMMANDS.resolve(args[0])(args[1:])
+    command = COMMANDS.resolve(args[0])
+    if parallel.size() > 1 and args[0] != "train":
+        raise ConfigError(f"llm-marl {args[0]} is one process. Start it without a launcher; only train has several.")
+    return command(args[1:])

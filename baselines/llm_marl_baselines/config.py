@@ -108,7 +108,12 @@ class TrainConfig:
         dtype: of frozen base weights: auto, float32, bfloat16. Trainable weights are float32.
         generate_tokens, score_tokens: most tokens in one forward pass when sampling and when scoring, prompts and
             padding included; unset: by device.
-        packing: auto, on or off; whether responses to one prompt share its computation in training.
+        packing: auto, on or off; whether sequences that begin alike (the responses to a prompt, the branches of a
+            conversation) share that computation.
+        gradient_checkpointing: compute layers once more in training instead of keeping their activations: a third more
+            time, and much less memory for long sequences.
+        sampler: what samples for the models: hf (they themselves), vllm (docs/vllm.md), or package.module:Class.
+        sampler_args: keyword arguments of the sampler, such as {gpu_memory_utilization: 0.5}.
         optim: AdamW and its schedule.
         sampling: how policies sample.
         lora: adapters.
@@ -140,6 +145,9 @@ class TrainConfig:
     generate_tokens: int | None = None
     score_tokens: int | None = None
     packing: Literal["auto", "on", "off"] = "auto"
+    gradient_checkpointing: bool = False
+    sampler: str = "hf"
+    sampler_args: dict[str, Any] = field(default_factory=dict)
     optim: OptimConfig = field(default_factory=OptimConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     lora: Lora = field(default_factory=Lora)

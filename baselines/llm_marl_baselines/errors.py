@@ -25,3 +25,11 @@ class RunLogError(LlmMarlError, OSError):
 
 class Interrupted(LlmMarlError):
     """The run was stopped by a signal, after saving."""
+
+
+class ProcessError(LlmMarlError, RuntimeError):
+    """Another process of the run failed, in a way that is a fault of the program, not of its input."""
+
+
+class ProcessLostError(LlmMarlError, RuntimeError):
+    """Another process of the run has ended without a word: killed, or out of memory."""

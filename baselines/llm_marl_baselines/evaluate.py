@@ -13,13 +13,13 @@ from pettingzoo import ParallelEnv
 
 from llm_marl_envs import CollaborationEnv
 
+from . import parallel
 from .batch import Batch
 from .episodes import episode_steps, episode_terms, tests_passed, transcript
 from .plan import Plan, Start
 from .policies.base import Policy
 from .policies.scripted import Function
 from .rollout import Memory, collect
-from .seeding import derive_seed
 from .statistics import best_of_k, bootstrap, samples_at
 
 
@@ -136,7 +136,8 @@ def evaluate(
     at_once: int = 16,
     executor: Executor | None = None,
 ) -> Evaluation:
-    """Play ``episodes`` independent episodes from each start (one if greedy) and score them.
+    """Play ``episodes`` independent episodes from each start (one if greedy) and score them. Of several processes each
+    plays its block of the starts, and all get the whole evaluation.
 
     Args:
         policies: who answers for each agent.
@@ -149,20 +150,26 @@ def evaluate(
     episodes = 1 if greedy else episodes
     plan = Plan(episodes, "chains", max_joint_actions=10**9)
     began = time.perf_counter()
-    parts = []
-    for i in range(0, len(starts), at_once):
-        chunk = starts[i : i + at_once]
-        batch = collect(
-            policies,
-            make_env,
-            chunk,
-            plan,
-            seed=derive_seed(seed, i),
-            greedy=greedy,
-            memory=memory,
-            executor=executor,
-        )
-        parts.append(_measure(batch, len(chunk), episodes))
+
+    def play() -> list[dict[str, Any]]:
+        here, found = parallel.block(len(starts)), []
+        for i in here[::at_once]:
+            chunk = starts[i : min(i + at_once, here.stop)]
+            batch = collect(
+                policies,
+                make_env,
+                chunk,
+                plan,
+                seed=seed,
+                first=i,
+                greedy=greedy,
+                memory=memory,
+                executor=executor,
+            )
+            found.append(_measure(batch, len(chunk), episodes))
+        return found
+
+    parts = [part for played in parallel.exchange(play) for part in played]
     seconds = time.perf_counter() - began
     env = make_env()
     shape = (len(starts), episodes)

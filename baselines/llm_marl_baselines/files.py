@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -22,3 +23,9 @@ def write_whole(path: Path, text: str) -> None:
     flush(aside)
     os.rename(aside, path)
     flush(path.parent)
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file's content, as ``sha256sum`` prints it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

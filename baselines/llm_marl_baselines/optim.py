@@ -12,6 +12,7 @@ import torch
 
 from llm_marl_envs.errors import ConfigError
 
+from . import parallel
 from .errors import NonFiniteError
 
 
@@ -100,7 +101,7 @@ class Optimizers:
             adam.zero_grad(set_to_none=True)
 
     def step(self, step: int) -> dict[str, float]:
-        """Clip and apply each learner's gradient, then clear it.
+        """Clip and apply each learner's gradient, then clear it. Of several processes each has computed a part of it.
 
         A learner whose gradient is exactly zero (no response had an advantage) is left as it is: Adam's momentum and
         weight decay would otherwise move it for no reason.
@@ -111,6 +112,7 @@ class Optimizers:
         Raises:
             NonFiniteError: a gradient is NaN or infinite. No weight of any learner has changed.
         """
+        parallel.sum_gradients(self._parameters)
         norms = {}
         for name, ps in self._parameters.items():
             grads = [p.grad for p in ps if p.grad is not None]

@@ -37,6 +37,7 @@ def collect(
     plan: Plan,
     *,
     seed: int,
+    first: int = 0,
     greedy: bool = False,
     memory: Memory | None = None,
     executor: Executor | None = None,
@@ -50,6 +51,8 @@ def collect(
         starts: (P) where the episodes start.
         plan: how they branch.
         seed: of the sampling. The same arguments and weights give the same batch.
+        first: the number of the first start among all that are played with this seed, where others play the rest. A
+            policy that seeds its samples one by one then gives the same ones however the starts are divided.
         greedy: most likely tokens instead of samples.
         memory: ``"chat"``: a policy sees the whole conversation so far; ``"observation"``: the newest observation
             only. By default what the environment's ``metadata["history"]`` asks for: chat, unless it is ``"full"``.
@@ -79,7 +82,7 @@ def collect(
             raise EpisodeError(f"{level[0].env} has not ended after {turn} turns: it needs a finite horizon.")
         count = sum(1 if node.greedy else plan.played(len(node.acting), turn) for node in level)
         plan.check(len(recorder.steps) + count, f"{len(starts)} starts, turn {turn + 1}")
-        answers = _ask(players, level, plan, derive_seed(seed, turn), greedy)
+        answers = _ask(players, level, plan, derive_seed(seed, turn), first, greedy)
         steps = []
         for node, given in zip(level, answers, strict=True):
             joint = recorder.add_node(node, given)
@@ -101,14 +104,14 @@ def collect(
 
 
 def _ask(
-    policies: Mapping[str, Policy], level: Sequence[Node], plan: Plan, seed: int, greedy: bool
+    policies: Mapping[str, Policy], level: Sequence[Node], plan: Plan, seed: int, first: int, greedy: bool
 ) -> list[dict[str, list[Response]]]:
     """For each node and acting agent its responses: the sampled ones, then the greedy one where the plan has one."""
     answers: list[dict[str, list[Response]]] = [{a: [] for a in node.acting} for node in level]
     sampled = [0 if node.greedy else plan.samples(len(node.acting), node.turn) for node in level]
-    _answer(policies, level, sampled, answers, seed, greedy)
+    _answer(policies, level, sampled, answers, seed, first, greedy)
     if plan.greedy:
-        _answer(policies, level, [1] * len(level), answers, seed, True)
+        _answer(policies, level, [1] * len(level), answers, seed, first, True)
     return answers
 
 
@@ -118,13 +121,19 @@ def _answer(
     samples: Sequence[int],
     answers: Sequence[dict[str, list[Response]]],
     seed: int,
+    first: int,
     greedy: bool,
 ) -> None:
     """Append ``samples[i]`` responses of each agent that acts at node i to ``answers[i]``. Equal questions are asked
-    once, with more samples."""
+    once, with more samples. A sample's seed says where it stands: its start, the node's place among those of the start
+    at this turn, and its own number; nothing of that depends on what is played beside it."""
     wanted: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, int]]] = {}
     messages: dict[tuple[str, Any], tuple[Message, ...]] = {}
+    places: list[int] = []
+    so_far: dict[int, int] = {}  # nodes, by root
     for i, node in enumerate(level):
+        places.append(so_far.get(node.root, 0))
+        so_far[node.root] = places[i] + 1
         for agent in node.acting if samples[i] else ():
             key = (agent, tuple((m["role"], m["content"]) for m in node.messages[agent]))
             wanted.setdefault(key, []).append((i, samples[i]))
@@ -134,8 +143,15 @@ def _answer(
         keys = [key for key in wanted if policies[key[0]] is policy]
         if not keys:
             continue
-        requests = [Request(key[0], messages[key], sum(n for _, n in wanted[key])) for key in keys]
-        given = policy.generate(requests, seed=derive_seed(seed, number), greedy=greedy)
+        requests = []
+        for key in keys:
+            seeds = tuple(
+                derive_seed(seed, key[0], first + level[i].root, places[i], sample)
+                for i, count in wanted[key]
+                for sample in range(count)
+            )
+            requests.append(Request(key[0], messages[key], len(seeds), seeds))
+        given = policy.generate(requests, seed=derive_seed(seed, number, first), greedy=greedy)
         if [len(g) for g in given] != [r.num_samples for r in requests]:
             raise EpisodeError(
                 f"{type(policy).__name__}.generate returned {[len(g) for g in given]} responses, and "

@@ -8,8 +8,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,17 @@ from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.registry import ENVIRONMENTS
 from llm_marl_envs.wrappers import wrap
 
-from . import checkpoint, seats
+from . import checkpoint, parallel, seats
 from .algorithms import ALGORITHMS
 from .algorithms.base import Algorithm
 from .config import TrainConfig
 from .files import write_whole
 from .plan import check_size
+from .policies import sharded
 from .policies.base import Policy
 from .policies.bases import Base
 from .policies.hf import HFPolicies
+from .policies.samplers import make_sampler
 from .policies.weights import Seat
 from .rollout import check_spaces
 from .settings import Settings, settings_of
@@ -39,7 +40,9 @@ from .specs import Spec, short
 from .trainer import MakeEnv, Trainer
 from .versions import versions
 
-CONFIG, VERSIONS = "config.yaml", "versions.json"
+CONFIG, VERSIONS, RUNS = "config.yaml", "versions.json", Path("runs")
+# Gets the settings, the model of each agent that has weights, and those that start from something else.
+BeforeLoading = Callable[[TrainConfig, Mapping[str, str], Mapping[str, Seat]], None]
 
 
 def choose_folder(settings: Settings) -> Path | None:
@@ -96,19 +99,24 @@ def read_config(run: Path) -> dict[str, Any]:
     return stored
 
 
-def build(settings: Settings, run: Path, bases: dict[str, Base] | None = None) -> Trainer:
+def build(
+    settings: Settings, run: Path, bases: dict[str, Base] | None = None, before_loading: BeforeLoading | None = None
+) -> Trainer:
     """Load environments and models and join them to a trainer. Nothing is sampled yet; what can be wrong with the
-    settings shows before a model is loaded."""
+    settings shows before a model is loaded; ``before_loading`` is called last before that."""
     config = settings.train
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("This release trains in one process, and WORLD_SIZE says that there are several.")
+    if config.steps and config.rows_per_step < parallel.size():
+        raise ConfigError(
+            f"rows_per_step={config.rows_per_step}: the rows of a step are divided among all processes, and there are "
+            f"{parallel.size()}. Give each a row, --rows_per_step {parallel.size()} or more, or start fewer processes."
+        )
     make_env = env_factory(config.env, config.env_args, config.protocol, config.protocol_args)
     make_eval_env = eval_env_factory(config)
     algorithm: Algorithm = ALGORITHMS.resolve(settings.name)(settings.algorithm)
     env = make_env()
     check_spaces(env)
     check_size(algorithm.plan, env, config.rows_per_step)
-    policy, others = build_policies(config, env, bases)
+    policy, others = build_policies(config, env, bases, before_loading)
     if config.steps and not policy.learners:
         raise ConfigError(
             "Every seat is frozen, so there is nothing to train: leave one out of --policy, name a model with weights "
@@ -117,23 +125,27 @@ def build(settings: Settings, run: Path, bases: dict[str, Base] | None = None) -
     return Trainer(config, algorithm, policy, make_env, make_eval_env, run, _flat(settings.as_dict()), others)
 
 
-def restore(run: Path, episodes: int | None = None) -> tuple[Trainer, int]:
+def restore(run: Path, episodes: int | None = None, sampler: str | None = None) -> tuple[Trainer, int]:
     """The trainer of a run as its newest checkpoint left it, and that checkpoint's step.
 
     Args:
         run: the run's folder.
         episodes: replaces ``eval_episodes``.
+        sampler: replaces ``sampler`` and its arguments.
 
     Raises:
         ConfigError: no run there, or one without a checkpoint.
+        CheckpointError: the newest checkpoint is damaged.
     """
     settings = settings_of(read_config(run))
-    if not (saved := checkpoint.complete(run)):
+    if (saved := checkpoint.newest(run)) is None:
         raise ConfigError(f"{run} has no checkpoint yet. Go on with it by: llm-marl train --resume {run}")
     if episodes is not None:
         settings = replace(settings, train=replace(settings.train, eval_episodes=episodes))
+    if sampler is not None:
+        settings = replace(settings, train=replace(settings.train, sampler=sampler, sampler_args={}))
     trainer = build(settings, run)
-    return trainer, checkpoint.load(saved[-1], trainer.policy)["step"]
+    return trainer, checkpoint.load(saved, trainer.policy)["step"]
 
 
 def env_factory(
@@ -176,10 +188,13 @@ def eval_env_factory(config: TrainConfig) -> MakeEnv:
 
 
 def build_policies(
-    config: TrainConfig, env: ParallelEnv, bases: dict[str, Base] | None = None
+    config: TrainConfig,
+    env: ParallelEnv,
+    bases: dict[str, Base] | None = None,
+    before_loading: BeforeLoading | None = None,
 ) -> tuple[HFPolicies, dict[str, Policy]]:
     """Who answers in a run: one object for all agents with weights, and who answers for each of the others. ``bases``:
-    models in memory already.
+    models in memory already. ``before_loading``: may refuse what would be loaded.
 
     Raises:
         ConfigError: settings that name other agents, or nobody who could answer.
@@ -204,6 +219,14 @@ def build_policies(
         if agent in config.policy or seats.is_seat(config.named(agent), agent):
             held[agent] = found
     others = seats.players(without, sampling)
+    sampler = make_sampler(config.sampler, config.sampler_args)
+    if sharded.wanted() and models and (config.sharing == "full" or any(seat.full for seat in held.values())):
+        raise ConfigError(
+            "FSDP divides frozen base models, under adapters; whole models of an agent's own (sharing=full) are not "
+            "divided. Use sharing=isolated or shared, or start the processes without FSDP (--multi_gpu)."
+        )
+    if before_loading is not None:
+        before_loading(config, models, held)
     if threads := config.threads or (1 if set(models.values()) == {"tiny"} else None):
         torch.set_num_threads(threads)
     policy = HFPolicies(
@@ -213,13 +236,15 @@ def build_policies(
         lora=config.lora,
         sampling={agent: sampling[agent] for agent in models},
         dtype=config.dtype,
-        device=config.device,
+        device=parallel.device(config.device),
         max_prompt_tokens=config.prompts.max_tokens,
         overflow=config.prompts.overflow,
         chat_template_kwargs=config.prompts.chat_template_kwargs,
         generate_tokens=config.generate_tokens,
         score_tokens=config.score_tokens,
         packing=config.packing,
+        gradient_checkpointing=config.gradient_checkpointing,
+        sampler=sampler,
         seed=config.seed,
         seats=held,
         bases=bases,
@@ -233,7 +258,7 @@ def _make_free_folder(settings: Settings) -> Path:
     parts = (settings.name.rpartition(":")[2], settings.train.env.rpartition("/")[2], model)
     name = "-".join([*parts, f"seed{settings.train.seed}"])
     for number in itertools.count(1):
-        run = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        run = RUNS / (name if number == 1 else f"{name}-{number}")
         try:
             run.mkdir(parents=True)
         except FileExistsError:

@@ -81,13 +81,22 @@ class RunLog:
             ) from error
 
     def metrics(self, record: Mapping[str, Any]) -> None:
-        """Append to metrics.jsonl and tell the trackers; ``record`` has ``step`` and ``phase``."""
+        """Append to metrics.jsonl and tell the trackers; ``record`` has ``step`` and ``phase``.
+
+        Raises:
+            RunLogError: one of them could not be written.
+        """
         self.write("metrics.jsonl", record)
         numbers = {
             f"{record['phase']}/{k}": v for k, v in record.items() if isinstance(v, (int, float)) and k != "step"
         }
         for tracker in self._trackers:
-            tracker.log(numbers, step=record["step"])
+            try:
+                tracker.log(numbers, step=record["step"])
+            except OSError as error:
+                raise RunLogError(
+                    f"The tracker {tracker.name!r} could not write: {error}. Free some space, then --resume {self.run}."
+                ) from error
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each log now, with all of it on the disk."""
@@ -97,7 +106,10 @@ class RunLog:
 
     def close(self) -> None:
         for tracker in self._trackers:
-            tracker.finish()
+            try:
+                tracker.finish()
+            except OSError as error:  # often after an error that says more, which this one must not hide
+                say(f"The tracker {tracker.name!r} lost its last events ({error}); metrics.jsonl has all numbers.")
         for file in self._files.values():
             file.close()
 
@@ -156,6 +168,11 @@ def _start_trackers(run: Path, names: Sequence[str], config: Mapping[str, Any], 
     return started
 
 
+def say(text: str) -> None:
+    """Tell who watches, before there is a bar."""
+    print(text, file=sys.stderr, flush=True)
+
+
 class Progress:
     """A live bar on a terminal, plain lines in a pipe."""
 
@@ -192,7 +209,7 @@ class Progress:
         if self._bar is not None:
             self._bar.console.print(text, highlight=False)
         else:
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
     def close(self) -> None:
         if self._bar is not None:

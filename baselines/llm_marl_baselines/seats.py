@@ -39,6 +39,7 @@ def resolve(spec: str, role: str) -> Seat | specs.Spec:
     Raises:
         ConfigError: a run without checkpoints, or without that role; an adapter that is not LoRA's.
         DataError: an adapter whose files are damaged.
+        CheckpointError: the run's newest checkpoint is damaged.
     """
     from .run import read_config
 
@@ -96,10 +97,10 @@ def _player(spec: specs.Spec, agent: str, sampling: Mapping[str, Sampling]) -> P
 
 
 def _of_run(run: Path, config: Mapping[str, Any], role: str) -> Seat | specs.Spec:
-    saved = checkpoint.complete(run)
-    if not saved:
+    saved = checkpoint.newest(run)
+    if saved is None:
         raise ConfigError(f"{run} has no checkpoint yet, so there is no policy of {role!r} to take from it.")
-    held = _learners(saved[-1] / "policy")
+    held = _learners(saved / "policy")
     model = config["model"] if isinstance(config["model"], str) else config["model"].get(role)
     if role in config["policy"] or (model is not None and is_seat(model, role)):
         # A seat of that run: of its own kind, with the weights that this run gave it.

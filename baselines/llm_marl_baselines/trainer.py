@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from llm_marl_envs import CollaborationEnv
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.integrations.openai import EndpointError
 
-from . import checkpoint
+from . import checkpoint, fingerprint, interrupts, parallel
 from .algorithms.base import Algorithm
 from .batch import Batch
 from .config import TrainConfig
@@ -31,7 +30,7 @@ from .optim import Optimizers
 from .plan import Start
 from .policies.base import Policy, TrainablePolicy
 from .rollout import collect
-from .runlog import Progress, RunLog
+from .runlog import Progress, RunLog, say
 from .seeding import derive_seed
 from .statistics import Interval
 
@@ -40,7 +39,8 @@ MakeEnv = Callable[[], ParallelEnv]
 
 @dataclass
 class Trainer:
-    """One run. ``train()`` does all of it.
+    """One run. ``train()`` does all of it, in one process or several at once: each plays its block of a step's starts,
+    all learn from the whole batch, and the main process alone writes and speaks.
 
     Args:
         config: the settings.
@@ -78,30 +78,36 @@ class Trainer:
         Raises:
             NonFiniteError: a reward, loss or gradient is not finite; the batch is saved first.
             Interrupted: Ctrl-C or SIGTERM; a checkpoint is saved first.
-            ConfigError: another process is at work in the run's folder.
+            ConfigError: another process is at work in the run's folder, or the processes of the run differ.
+            ProcessLostError: one of several processes has ended.
         """
-        try:
-            with FileLock(self.run / ".lock", timeout=0):
-                self._train(resume)
-        except Timeout as error:
-            raise ConfigError(
-                f"Another process is training in {self.run}. Wait for it, or choose another --output."
-            ) from error
+        with parallel.failing_together():
+            try:
+                with FileLock(self.run / ".lock", timeout=0) if parallel.is_main() else nullcontext():
+                    self._train(resume)
+            except Timeout as error:
+                raise ConfigError(
+                    f"Another process is training in {self.run}. Wait for it, or choose another --output."
+                ) from error
 
     def _train(self, resume: bool) -> None:
         config, step, sizes = self.config, 0, None
-        checkpoint.clean(self.run)
-        if resume and (saved := checkpoint.complete(self.run)):
-            state = checkpoint.load(saved[-1], self.policy, self.optimizers)
+        if state := parallel.from_main(lambda: self._open_folder(resume)):
             step, sizes = state["step"], state["log_sizes"]
-        log = RunLog(self.run, sizes, config.trackers, self.hyperparameters, step)
-        progress = Progress(config.steps, step)
+            if not parallel.is_main():
+                checkpoint.load(checkpoint.complete(self.run)[-1], self.policy, self.optimizers)
+        parallel.check_equal(self._facts)
+        log = progress = None
+        if parallel.is_main():
+            log = RunLog(self.run, sizes, config.trackers, self.hyperparameters, step)
+            progress = Progress(config.steps, step)
         try:
-            with _postponed_interrupt(progress) as interrupted, ThreadPoolExecutor(8) as executor:
+            tell = progress.say if progress is not None else _say_nothing
+            with interrupts.postponed(tell) as interrupted, ThreadPoolExecutor(8) as executor:
                 saved_step = step if sizes is not None else -1
                 if step == 0 and saved_step < 0:
                     self._evaluate(log, progress, 0, executor)
-                while step < config.steps and not interrupted():
+                while step < config.steps and not any(parallel.exchange(interrupted)):
                     self._step(log, progress, step, executor)
                     step += 1
                     every = config.eval_every
@@ -115,11 +121,30 @@ class Trainer:
                 if step < config.steps:
                     raise Interrupted(f"Stopped after step {step} of {config.steps}, all saved.")
         finally:
-            progress.close()
-            log.close()
+            if progress is not None and log is not None:
+                progress.close()
+                log.close()
 
-    def _save(self, log: RunLog, step: int) -> None:
-        checkpoint.save(self.run, step, self.policy, self.optimizers, log.sizes, self.config.keep_checkpoints)
+    def _open_folder(self, resume: bool) -> dict[str, Any] | None:
+        """Make the folder fit to go on with; the ``state.json`` of the checkpoint that was read, if there was one."""
+        checkpoint.clean(self.run)
+        fingerprint.check(self.run, self._envs_with_rows(), begun=bool(checkpoint.complete(self.run)))
+        return checkpoint.load_newest(self.run, self.policy, self.optimizers, say) if resume else None
+
+    def _facts(self) -> dict[str, Any]:
+        """What several processes must agree in, to stay one run."""
+        rows = {f"{use} rows": fingerprint.fingerprint(env) for use, env in self._envs_with_rows().items()}
+        learners = self.policy.learners
+        weights = {f"weights of {name}": parallel.checksum(self.policy.parameters(name)) for name in learners}
+        return {**self.hyperparameters, **rows, **weights}
+
+    def _envs_with_rows(self) -> dict[str, ParallelEnv]:
+        held_out = {"held-out": self.make_eval_env()} if self.config.eval_every >= 0 else {}
+        return {"training": self.make_env(), **held_out}
+
+    def _save(self, log: RunLog | None, step: int) -> None:
+        if log is not None:
+            checkpoint.save(self.run, step, self.policy, self.optimizers, log.sizes, self.config.keep_checkpoints)
 
     # -- one step -----------------------------------------------------------------------------------------------
 
@@ -136,20 +161,25 @@ class Trainer:
             chosen.append(Start(seed, {"index": int(order[place])}))
         return chosen
 
-    def _step(self, log: RunLog, progress: Progress, step: int, executor: ThreadPoolExecutor) -> None:
-        seed = derive_seed(self.config.seed, "rollout", step, 0)  # 0: the process; there is one so far
+    def _step(self, log: RunLog | None, progress: Progress | None, step: int, executor: ThreadPoolExecutor) -> None:
         starts = self.starts(step)
-        clock = [time.perf_counter()]
-        try:
-            batch = collect(
+        here = parallel.block(len(starts))
+
+        def play() -> Batch:
+            return collect(
                 self.policies,
                 self.make_env,
-                starts,
+                starts[here.start : here.stop],
                 self.algorithm.plan,
-                seed=seed,
+                seed=derive_seed(self.config.seed, "rollout", step),
+                first=here.start,
                 memory=self.config.prompts.memory,
                 executor=executor,
             )
+
+        clock = [time.perf_counter()]
+        try:
+            batch = Batch.join(parallel.exchange(play))
         except EndpointError:  # of a partner or an expert; it may be mended, and what was learned is kept
             self._save(log, step)
             raise
@@ -161,7 +191,9 @@ class Trainer:
                 # A learner that had no gradient in one of several passes does not count in that pass.
                 found.append({**stats, **{f"{name}/grad_norm": n for name, n in norms.items() if n or not found}})
         except NonFiniteError as error:
-            path = save_batch(self.run / f"bad-batch-step-{step:06d}.npz", batch, starts)
+            path = self.run / f"bad-batch-step-{step:06d}.npz"
+            if log is not None:
+                save_batch(path, batch, starts)
             weights = "The weights have moved since, so the newest checkpoint is an older one"
             if not found:
                 self._save_as_sampled(log, step)
@@ -175,6 +207,8 @@ class Trainer:
                 self._save_as_sampled(log, step)
             raise
         clock.append(time.perf_counter())
+        if log is None or progress is None:
+            return
         record: dict[str, Any] = {"step": step + 1, "phase": "train", **measures(batch, self.num_turns), **means(found)}
         record["lr"] = self.config.optim.lr_at(step, self.config.steps)
         log.metrics(record)
@@ -191,7 +225,7 @@ class Trainer:
         spent = clock[2] - clock[0]
         progress.step({"score": record["score"], "tokens/s": tokens / max(spent, 1e-9)}, spent)
 
-    def _save_as_sampled(self, log: RunLog, step: int) -> None:
+    def _save_as_sampled(self, log: RunLog | None, step: int) -> None:
         """Save after an update that failed in its first pass: no weight has moved since the batch was sampled."""
         self.policy.critics.undo()
         self._save(log, step)
@@ -224,11 +258,13 @@ class Trainer:
             executor=executor,
         )
 
-    def _evaluate(self, log: RunLog, progress: Progress, step: int, executor: ThreadPoolExecutor) -> None:
+    def _evaluate(self, log: RunLog | None, progress: Progress | None, step: int, executor: ThreadPoolExecutor) -> None:
         if self.config.eval_every < 0:
             return
         for phase in ("eval", "eval_greedy"):
             found = self.run_evaluation(phase == "eval_greedy", executor)
+            if log is None or progress is None:
+                continue
             summary = found.summary()
             log.metrics({"step": step, "phase": phase, **summary})
             # One episode of each row is enough to read.
@@ -270,26 +306,5 @@ def save_batch(path: Path, batch: Batch, starts: Sequence[Start]) -> Path:
     return path
 
 
-@contextmanager
-def _postponed_interrupt(progress: Progress) -> Iterator[Callable[[], bool]]:
-    """Within it the first Ctrl-C (or SIGTERM, by which schedulers give notice) is only noted, so that a step ends and
-    is saved; the second one stops at once."""
-    pressed: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-        name = signal.Signals(number).name
-        progress.say(f"{name}: finishing this step and saving; a second Ctrl-C leaves at once without saving.")
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # Not in the main thread, where Ctrl-C does not arrive either.
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _say_nothing(text: str) -> None:
+    """Only the main process speaks."""

@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
-def run_cli(args: Sequence[str], folder: Path, sabotage: Callable[[], None] | None = None) -> int:
+def run_cli(
+    args: Sequence[str],
+    folder: Path,
+    sabotage: Callable[[], None] | None = None,
+    kill_after: float | None = None,
+) -> int:
     """Run ``llm-marl ARGS`` in ``folder``, output into ``folder/output.txt``.
 
     Args:
         sabotage: called in the child first; it patches what is to go wrong.
+        kill_after: seconds until the child gets SIGKILL, if it has not ended before.
 
     Returns:
         the exit code, or minus the number of the signal that ended the child.
@@ -41,12 +48,30 @@ def run_cli(args: Sequence[str], folder: Path, sabotage: Callable[[], None] | No
             traceback.print_exc()
         finally:
             os._exit(code)
-    _, status = os.waitpid(pid, 0)
+    ended, status = 0, 0
+    deadline = None if kill_after is None else time.monotonic() + kill_after
+    while deadline is not None and not ended:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended and time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            break
+        time.sleep(0.005)
+    if not ended:
+        _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status)
 
 
 def output(folder: Path) -> str:
     return (folder / "output.txt").read_text()
+
+
+def numbers(folder: Path, run: str = "run") -> dict[str, bytes]:
+    """What a resumed run must have in common with one that was never stopped, byte for byte."""
+    path = folder / run
+    newest = sorted((path / "checkpoints").glob("step-*"))[-1]
+    weights = b"".join(file.read_bytes() for file in sorted((newest / "policy").rglob("*")) if file.is_file())
+    found = {name: (path / name).read_bytes() for name in ("metrics.jsonl", "samples.jsonl")}
+    return {**found, "weights": weights, "checkpoint": newest.name.encode()}
 
 
 def kill_self() -> None:

@@ -165,6 +165,8 @@ class Tabular:
             logp = torch.log_softmax(self.logits[agent], 1)[rows, actions][:, None]
             yield Scored(index, logp, torch.ones_like(logp, dtype=torch.bool), torch.zeros_like(logp))
 
+    separate_sampler = False
+
     def trains(self, agent):
         return True
 

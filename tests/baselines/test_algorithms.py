@@ -318,6 +318,7 @@ def test_every_logged_key_is_explained(tmp_path, monkeypatch):
         explained |= set(re.findall(r"`([\w/]+)`", page.read_text()))
     for name in ("magrpo", "igrpo", "maac", "iac"):
         more = ["--algorithm.loss.kl_coef", "0.1", "--algorithm.loss.clip_range", "0.2", "--rows_per_step", "2"]
+        more += ["--algorithm.loss.importance_cap", "2"]
         args = f"train {name} --env probe/two-turn-v0 --model tiny --steps 1 --eval_every -1 --output {name}"
         assert cli.main([*args.split(), "--trackers", "[]", *more]) == 0
         record = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0])

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from llm_marl_baselines.policies import models, smollm2, tiny
 from llm_marl_baselines.policies.base import Policy, Request, Response, Sampling, TrainablePolicy
-from llm_marl_baselines.policies.bases import Base, Lora
+from llm_marl_baselines.policies.bases import BASE, Base, Lora
 from llm_marl_baselines.policies.hf import HFPolicies
 from llm_marl_baselines.policies.prompts import PromptEncoder
 from llm_marl_baselines.policies.scripted import Scripted
@@ -140,9 +140,10 @@ def test_same_seed_same_samples_whatever_else_is_asked():
     assert every == tokens(make(generate_tokens=30).generate(requests(), seed=1))
 
 
+@pytest.mark.parametrize("packing", ["off", "on"])
 @pytest.mark.parametrize("sharing", ["isolated", "shared"])
-def test_agents_on_one_base_are_sampled_together_each_with_its_own_adapter(sharing):
-    policies = make(sharing)
+def test_agents_on_one_base_are_sampled_together_each_with_its_own_adapter(sharing, packing):
+    policies = make(sharing, packing=packing)
     for number, learner in enumerate(sorted({policies.learner_of(agent) for agent in ("a", "b")})):
         changed(policies, learner, seed=number)
     asked = [Request("a", user("Agent 1."), 5), Request("b", user("Agent 1."), 5), Request("b", user("Agent 2 2."), 5)]
@@ -152,8 +153,11 @@ def test_agents_on_one_base_are_sampled_together_each_with_its_own_adapter(shari
     )
     results = policies.generate(asked, seed=0)
     handle.remove()
-    # With one adapter for both agents, their equal prompts are one.
-    assert shapes[0] == ((3, 6) if sharing == "isolated" else (2, 6))
+    # With one adapter for both agents, their equal prompts are one. What one adapter's prompts begin with is computed
+    # once, without their last tokens, which then follow one for each prompt.
+    distinct, adapters = (3, 2) if sharing == "isolated" else (2, 1)
+    assert shapes[0] == ((distinct, 6) if packing == "off" else (adapters, 6))
+    assert packing == "off" or shapes.pop(1) == (distinct, 1)
     assert shapes[1] in ((rows, 1) for rows in range(1, 16))
     for request, answers in zip(asked, results, strict=True):
         for row, response in zip(logprobs(policies, request.agent, answers, grad=False), answers, strict=True):
@@ -656,10 +660,99 @@ def test_a_base_that_is_cleared_is_as_it_was_before():
         with torch.no_grad():
             for weight in adapted.values():
                 weight.fill_(0.5)
-        assert not torch.equal(base.forward([adapter], input_ids=ids).logits, plain)
+        with base.together([adapter]) as call:
+            assert not torch.equal(call([0], input_ids=ids).logits, plain)
         base.clear()
         assert not base.adapted and base.model.state_dict().keys() == before.keys()
         assert not any(weight.requires_grad for weight in base.model.parameters())
-        assert torch.equal(base.forward(["base"], input_ids=ids).logits, plain)
+        with base.together([BASE]) as call:
+            assert torch.equal(call([0], input_ids=ids).logits, plain)
     base.clear()  # of one without adapters: nothing
     assert torch.equal(base.model(input_ids=ids).logits, plain)
+
+
+LORAS = (Lora(rank=2), Lora(rank=5, alpha=3), Lora(rank=2, target_modules=["q_proj", "down_proj"]))
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.02)])
+def test_rows_with_adapters_of_their_own_get_what_each_adapter_gives_alone(dtype, close):
+    """Adapters of different ranks, on different layers, and none at all, in any mixture; left off as they were."""
+    base = Base("tiny", dtype, torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    names = [BASE]
+    for number, lora in enumerate(LORAS):
+        adapter, weights = base.add_adapter(lora, seed=number)
+        names.append(adapter)
+        for weight in weights.values():
+            with torch.no_grad():
+                weight.copy_(torch.randn(weight.shape, generator=generator) * 0.3)
+    ids = torch.tensor([[2, 3, 4, 5], [5, 4, 3, 2], [2, 2, 7, 7], [9, 8, 7, 6], [3, 3, 3, 3]])
+    alone = {}
+    for name in names:
+        with base.active(name) as model, torch.no_grad():
+            alone[name] = model(input_ids=ids).logits
+    assert all((alone[name] - alone[BASE]).abs().max() > 0.1 for name in names[1:])
+    for which in ([0, 1, 2, 3, 1], [2] * 5, [0] * 5, [3, 0, 0, 1, 3]):
+        with base.together(names) as call:
+            found = call(which, input_ids=ids).logits
+            again = call(which[:2], input_ids=ids[:2]).logits  # the mask is that of each call
+        for row, name in enumerate(which):
+            wanted = alone[names[name]][row]
+            assert (found[row] - wanted).abs().max() <= close * wanted.abs().max()
+        assert (again - found[:2]).abs().max() <= close * found.abs().max()
+        with base.active(BASE) as model, torch.no_grad():
+            assert torch.equal(model(input_ids=ids).logits, alone[BASE])
+
+
+def test_an_adapter_on_an_embedding_is_refused():
+    with pytest.raises(ConfigError, match="linear layers.*embed_tokens"):
+        Base("tiny", torch.float32, torch.device("cpu")).add_adapter(Lora(target_modules=["embed_tokens"]), seed=0)
+
+
+# --- gradient checkpointing
+
+
+def saved_bytes(work):
+    """Bytes that are kept for the backward pass of what ``work`` computes, each storage once."""
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = work()
+    return result, sum(kept.values())
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+def test_gradient_checkpointing_gives_the_same_gradients_from_less_memory(sharing):
+    found = []
+    for on in (False, True):
+        policies = make(sharing, gradient_checkpointing=on)
+        policies.critics.add("critic", "a")
+        for number, name in enumerate(policies.learners):
+            changed(policies, name, seed=number)
+        answers = answers_of(policies, "a")
+        rows, size = saved_bytes(lambda policies=policies, answers=answers: logprobs(policies, "a", answers))
+        # Another adapter is switched on meanwhile, as it is when agents are scored in turn.
+        other = answers_of(policies, "b", seed=1)
+        logprobs(policies, "b", other, grad=False)
+        torch.cat(rows).sum().backward()
+        policies.critics.fit("critic", [np.array([3, 4, 5])] * 2, np.array([1.0, 2.0]), np.ones(2))
+        grads = {name: [w.grad for w in policies.parameters(name)] for name in (policies.learner_of("a"), "critic")}
+        found.append((rows, size, grads))
+    (plain, much, expected), (rows, little, grads) = found
+    assert little < much / 2
+    assert torch.equal(torch.cat(plain), torch.cat(rows))
+    for name, wanted in expected.items():
+        assert any(g is not None and g.norm() > 1e-3 for g in wanted), name
+        for one, other in zip(wanted, grads[name], strict=True):
+            assert (one is None) == (other is None)
+            assert one is None or torch.allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_a_model_without_layers_to_compute_again_says_so(monkeypatch):
+    monkeypatch.setattr("llm_marl_baselines.policies.hf.can_be_recomputed", lambda model: False)
+    with pytest.raises(ConfigError, match="no layers that transformers can compute again"):
+        make(gradient_checkpointing=True)

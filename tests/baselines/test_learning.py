@@ -75,8 +75,9 @@ def test_does_not_learn_with_wrong_advantages(wrong):
 
 
 def test_learns_with_a_shared_adapter():
-    """One adapter for both agents, who must answer differently: only their prompts tell them apart."""
-    assert learn("own-word", 0, "--sharing", "shared") >= ENOUGH
+    """One adapter for both agents, who must answer differently: only their prompts tell them apart. With few episodes a
+    step it often settles on one word for both."""
+    assert learn("own-word", 0, "--sharing", "shared", "--rows_per_step", "4") >= ENOUGH
 
 
 def test_learns_with_full_weights():

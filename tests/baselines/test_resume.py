@@ -2,13 +2,11 @@
 
 import errno
 import os
-import random
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from forked import kill_self, on_call, output, run_cli
+from forked import kill_self, numbers, on_call, output, run_cli
 from safetensors import SafetensorError
 
 from llm_marl_baselines import checkpoint, files, trainer
@@ -21,23 +19,13 @@ ARGS = (
     "train magrpo --env probe/two-turn-v0 --model tiny --steps 6 --checkpoint-every 2 --eval-every 3 --eval-episodes 8 "
     "--samples-every 2 --trackers [] --output run"
 ).split()
-LOGS = ("metrics.jsonl", "samples.jsonl")
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("undisturbed")
     assert run_cli(ARGS, folder) == 0, output(folder)
-    return {name: (folder / "run" / name).read_bytes() for name in LOGS} | {"weights": weights(folder / "run")}
-
-
-def weights(run: Path) -> bytes:
-    newest = complete(run)[-1]
-    return b"".join(p.read_bytes() for p in sorted((newest / "policy").rglob("*")) if p.is_file())
-
-
-def logs(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / "run" / name).read_bytes() for name in LOGS} | {"weights": weights(folder / "run")}
+    return numbers(folder)
 
 
 def half_a_line() -> None:
@@ -65,9 +53,10 @@ KILLS = {
     "checkpoint, before its weights": lambda: on_call(HFPolicies, "save", 2, kill_self),
     "checkpoint, after its weights": lambda: on_call(HFPolicies, "save", 2, kill_self, after=True),
     "checkpoint, while flushing": lambda: on_call(checkpoint, "flush", 5, kill_self),
-    "checkpoint, before it gets its name": lambda: on_call(checkpoint.os, "rename", 3, kill_self),
-    "checkpoint, after it got its name": lambda: on_call(checkpoint.os, "rename", 3, kill_self, after=True),
-    "after the last step": lambda: on_call(checkpoint.os, "rename", 4, kill_self),
+    "checkpoint, before it gets its name": lambda: on_call(checkpoint.os, "rename", 4, kill_self),
+    "checkpoint, after it got its name": lambda: on_call(checkpoint.os, "rename", 4, kill_self, after=True),
+    "while an old checkpoint is deleted": lambda: on_call(checkpoint.shutil, "rmtree", 1, kill_self),
+    "after the last step": lambda: on_call(checkpoint.os, "rename", 5, kill_self),
 }
 
 
@@ -81,7 +70,7 @@ def test_killed_and_resumed_equals_undisturbed(point, tmp_path, undisturbed):
         (tmp_path / "run").rename(tmp_path / "leftover")
         again = ARGS
     assert run_cli(again, tmp_path) == 0, output(tmp_path)
-    assert logs(tmp_path) == undisturbed
+    assert numbers(tmp_path) == undisturbed
     assert not list((tmp_path / "run" / "checkpoints").glob(".partial*"))
 
 
@@ -90,13 +79,13 @@ def test_killed_twice(tmp_path, undisturbed):
     # The second life starts at step 4 and is killed at its second rollout.
     assert run_cli(["train", "--resume", "run"], tmp_path, lambda: on_call(trainer, "collect", 2, kill_self)) < 0
     assert run_cli(["train", "--resume", "run"], tmp_path) == 0, output(tmp_path)
-    assert logs(tmp_path) == undisturbed
+    assert numbers(tmp_path) == undisturbed
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path, undisturbed):
     assert run_cli(ARGS, tmp_path) == 0
     assert run_cli(["train", "--resume", "run"], tmp_path) == 0, output(tmp_path)
-    assert logs(tmp_path) == undisturbed
+    assert numbers(tmp_path) == undisturbed
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, undisturbed):
@@ -105,7 +94,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, undisturbed):
     assert "Stopped after step 3 of 6, all saved. Go on with: llm-marl train --resume run" in output(tmp_path)
     assert [p.name for p in complete(tmp_path / "run")][-1] == "step-000003"
     assert run_cli(["train", "--resume", "run"], tmp_path) == 0, output(tmp_path)
-    assert logs(tmp_path) == undisturbed
+    assert numbers(tmp_path) == undisturbed
 
 
 def test_sigterm_saves_too(tmp_path, undisturbed):
@@ -113,7 +102,7 @@ def test_sigterm_saves_too(tmp_path, undisturbed):
     assert run_cli(ARGS, tmp_path, lambda: on_call(trainer, "evaluate", 1, terminate)) == 130
     assert [p.name for p in complete(tmp_path / "run")] == ["step-000000"]  # noticed right after the first evaluation
     assert run_cli(["train", "--resume", "run"], tmp_path) == 0, output(tmp_path)
-    assert logs(tmp_path) == undisturbed
+    assert numbers(tmp_path) == undisturbed
 
 
 def test_a_second_ctrl_c_leaves_at_once(tmp_path):
@@ -149,7 +138,7 @@ def test_a_full_disk_in_a_checkpoint(full, tmp_path, undisturbed):
     assert "checkpoint of step 4" in said and "No space left" in said and "--resume" in said and "Traceback" not in said
     assert [p.name for p in complete(tmp_path / "run")] == ["step-000002"]
     assert run_cli(["train", "--resume", "run"], tmp_path) == 0
-    assert logs(tmp_path) == undisturbed
+    assert numbers(tmp_path) == undisturbed
 
 
 def test_a_full_disk_in_a_log_line(tmp_path, undisturbed):
@@ -181,7 +170,7 @@ def test_a_full_disk_in_a_log_line(tmp_path, undisturbed):
     assert "metrics.jsonl could not be written" in said and "No space left" in said and "Traceback" not in said
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes().count(b"\n") == 2  # whole lines only
     assert run_cli(["train", "--resume", "run"], tmp_path) == 0
-    assert logs(tmp_path) == undisturbed
+    assert numbers(tmp_path) == undisturbed
 
 
 def test_resume_takes_no_other_settings(tmp_path):
@@ -192,25 +181,3 @@ def test_resume_takes_no_other_settings(tmp_path):
     assert "elsewhere holds no run" in output(tmp_path)
     assert run_cli(ARGS, tmp_path) == 2
     assert "holds another run" in output(tmp_path) and "--resume run" in output(tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(25))
-def test_killed_at_a_random_moment(number, tmp_path, undisturbed):
-    """SIGKILL from outside, at any moment of the run."""
-    wait = random.Random(number).uniform(0.2, 3.0)
-
-    def later():
-        if os.fork() == 0:
-            time.sleep(wait)
-            os.kill(os.getppid(), signal.SIGKILL)
-            os._exit(0)
-
-    code = run_cli(ARGS, tmp_path, later)
-    assert code in (0, -signal.SIGKILL)
-    if code:
-        if not (tmp_path / "run" / "config.yaml").exists():
-            assert run_cli(ARGS, tmp_path) == 0
-        else:
-            assert run_cli(["train", "--resume", "run"], tmp_path) == 0, output(tmp_path)
-    assert logs(tmp_path) == undisturbed

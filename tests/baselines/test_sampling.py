@@ -142,6 +142,51 @@ def test_a_prompt_is_computed_once_and_finished_rows_leave(tiny):
     assert len(sizes) == max(len(sampled.token_ids) for sampled in results) - 1
 
 
+BRANCHES = [
+    [3, 2, 7, 2, 5, 4, 4],
+    [3, 2, 7, 2, 5, 6],
+    [3, 2, 7, 2],
+    [3, 2, 7, 2, 5, 4, 4, 8, 9, 10, 4, 5, 6, 7],
+    [9, 9, 2, 7, 2, 5],
+    [3, 2, 7, 2, 5, 4, 4, 8, 9, 10, 4, 5, 6, 6],
+]
+
+
+@pytest.mark.parametrize("budget", [BUDGET, 60])
+@pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-9), ("float32", 1e-5)])
+@pytest.mark.parametrize("kinds", [[0] * 6, [0, 1, 0, 1, 0, 1]])
+def test_what_prompts_begin_with_is_computed_once(kinds, dtype, close, budget):
+    """The branches of a conversation are sampled as if each were alone, and prompts of other kinds share nothing."""
+    model, _ = models.load("tiny", dtype)
+    with torch.no_grad():
+        model.lm_head.weight *= 4
+        for layer in model.model.layers:
+            layer.self_attn.v_proj.weight *= 50  # what is attended to matters
+    rows = [Row(p, Sampling(max_new_tokens=9), 100 * p + sample) for p in range(6) for sample in range(4)]
+    ask = {"eos_ids": [EOS], "pad_id": 0, "token_budget": budget}
+    with Watch(model) as alone:
+        expected = generate(model, BRANCHES, rows, **ask)
+    with Watch(model) as together:
+        found = generate(model, BRANCHES, rows, **ask, kinds=kinds)
+    for one, other in zip(found, expected, strict=True):
+        assert one.token_ids.tolist() == other.token_ids.tolist() and one.finished == other.finished
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=close)
+    assert sum(rows * columns for rows, columns in together) < sum(rows * columns for rows, columns in alone)
+    if budget == BUDGET and kinds == [0] * 6:
+        # Every prefix of the prompts once, but for their last tokens; the fifth shares nothing and has a row of its own.
+        distinct = {tuple(p[: n + 1]) for p in BRANCHES if p[0] == 3 for n in range(len(p) - 1)}
+        assert together[0] == (2, len(distinct)) and together[1] == (6, 1)
+
+
+def test_prompts_of_one_token_share_nothing(tiny):
+    prompts = [[3], [3, 2], [3, 2, 4]]
+    rows = [Row(p, Sampling(max_new_tokens=5), p) for p in range(3)]
+    expected = run(tiny, rows, prompts)
+    found = generate(tiny, prompts, rows, eos_ids=[EOS], pad_id=0, token_budget=BUDGET, kinds=[0, 0, 0])
+    for one, other in zip(found, expected, strict=True):
+        assert one.token_ids.tolist() == other.token_ids.tolist()
+
+
 # --- top-p, top-k
 
 

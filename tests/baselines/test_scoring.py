@@ -5,16 +5,22 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import (
     BloomConfig,
     BloomForCausalLM,
+    CohereConfig,
+    CohereForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     MistralConfig,
     MistralForCausalLM,
 )
 
-from llm_marl_baselines.policies import models, scoring, smollm2
+from llm_marl_baselines.policies import heads, models, prefixes, scoring, smollm2
 from llm_marl_envs.errors import ConfigError
 
 TEMPERATURE = 0.7
@@ -71,6 +77,7 @@ def score(model, prompts, responses, *, packed, token_budget=LARGE, temperature=
             pad_id=options.pop("pad_id", PAD),
             token_budget=token_budget,
             packed=packed,
+            linear_head=options.pop("linear_head", True),
             **options,
         )
     )
@@ -99,16 +106,18 @@ def weighted(rows, weights):
     return sum((weight.to(row.dtype) * row.sum() for weight, row in zip(weights, rows, strict=True)))
 
 
+@pytest.mark.parametrize("linear_head", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("token_budget", [LARGE, 60, 12])
 @pytest.mark.parametrize(
     ("dtype", "logprob_error", "gradient_error"), [("float64", 1e-9, 1e-9), ("float32", 1e-4, 1e-5)]
 )
-def test_equals_a_plain_loop(packed, token_budget, dtype, logprob_error, gradient_error):
+def test_equals_a_plain_loop(packed, token_budget, dtype, logprob_error, gradient_error, linear_head):
     model = make_model(dtype)
     prompts, responses, weights = make_data()
     expected = by_loop(model, prompts, responses)
-    got = unpack(score(model, prompts, responses, packed=packed, token_budget=token_budget), len(prompts))
+    options = {"packed": packed, "token_budget": token_budget, "linear_head": linear_head}
+    got = unpack(score(model, prompts, responses, **options), len(prompts))
     for row, other in zip(got, expected, strict=True):
         assert row.shape == other.shape
         assert (row - other).abs().max() <= logprob_error
@@ -197,6 +206,7 @@ def test_without_grad_nothing_is_recorded_and_the_callers_mode_is_left_alone(mod
             pad_id=PAD,
             token_budget=40,
             packed=True,
+            linear_head=True,
             grad=grad,
         ):
             assert batch.logprobs.requires_grad == grad
@@ -208,7 +218,7 @@ def test_without_grad_nothing_is_recorded_and_the_callers_mode_is_left_alone(mod
 
 def fed_shapes(model, *args, **kwargs):
     shapes = []
-    handle = model.register_forward_pre_hook(
+    handle = model.base_model.register_forward_pre_hook(
         lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
     score(model, *args, **kwargs)
@@ -216,13 +226,22 @@ def fed_shapes(model, *args, **kwargs):
     return shapes
 
 
-def test_packing_computes_each_distinct_prompt_once(model):
+def test_packing_computes_what_is_shared_once(model):
     long = list(range(2, 11)) * 5
-    prompts = [long, long[:-1], long, long, long[:-1], long]
-    responses = [[4, 5, EOS]] * 6
+    other = long[::-1]
+    prompts = [long, other, long, long, other, long]
+    responses = [[4, 5, EOS], [4, 5, EOS], [5, 5, EOS], [6, 5, EOS], [5, 4, EOS], [7, EOS]]
     assert fed_shapes(model, prompts, responses, packed=False) == [(6, 45 + 2)]
-    # Prompts of four and of two responses: in packs that are fed 8 and 4 tokens after 45 and 44.
-    assert fed_shapes(model, prompts, responses, packed=True) == [(2, 45 + 8)]
+    # Four responses to one prompt feed 2 + 2 + 2 + 1 tokens after it, two to the other 2 + 2.
+    assert fed_shapes(model, prompts, responses, packed=True) == [(2, 45 + 7)]
+    # Equal responses, or beginnings of them, stand there once, too.
+    assert fed_shapes(model, [long] * 3, [[4, 5, EOS], [4, 5, EOS], [4, 6, EOS]], packed=True) == [(1, 45 + 3)]
+    # A conversation that goes on: what was said before is shared with those who heard it.
+    first, second = [*long, 4, 5, 9], [*long, 6, 7, 9]
+    turns = [long, long, first, first, second]
+    assert fed_shapes(model, turns, [[4, 5, EOS], [6, 7, EOS], [3, EOS], [4, EOS], [3, EOS]], packed=True) == [
+        (1, 45 + 3 + 3 + 3)
+    ]
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -236,20 +255,58 @@ def test_micro_batches_keep_to_the_token_budget(model, packed, budget):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_micro_batches_keep_to_the_logit_budget(model, packed):
+def test_where_logits_are_there_at_once_micro_batches_keep_to_their_budget(model, packed):
     prompts, responses, weights = make_data()
     sizes = []
     handle = model.register_forward_hook(lambda module, args, output: sizes.append(output.logits.numel()))
-    rows = unpack(score(model, prompts, responses, packed=packed, logit_budget=11 * 12), len(prompts))
+    options = {"packed": packed, "linear_head": False}
+    rows = unpack(score(model, prompts, responses, logit_budget=11 * 12, **options), len(prompts))
     handle.remove()
-    assert max(sizes) <= 11 * 12 and len(sizes) > 5
+    longest = max(len(r) + len(p) - 1 for p, r in zip(prompts, responses, strict=True))
+    assert max(sizes) <= 11 * max(12, longest) and len(sizes) > 5
     for row, other in zip(rows, by_loop(model, prompts, responses), strict=True):
         assert (row - other).abs().max() < 1e-9
 
 
-def test_long_responses_are_not_packed_where_masked_attention_would_cost_more(model):
-    assert scoring._pack_size(model, 200, [55] * 8) == 8
-    assert scoring._pack_size(model, 10, [4000] * 8) == 1
+def test_long_responses_are_not_packed_where_masked_attention_would_cost_more():
+    def packs(prompt, response):
+        sequences = [[1] * prompt + [2 + i] * response for i in range(8)]
+        return [pack.members for pack in prefixes.make_packs(sequences, 10**9, hidden_size=64)]
+
+    assert packs(200, 55) == [tuple(range(8))]
+    assert packs(10, 4000) == [(i,) for i in range(8)]
+
+
+# --- what is shared
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=8))
+def test_a_layout_holds_each_prefix_once_and_shows_every_token_its_own_past(sequences):
+    ordered = [sequences[i] for i in prefixes.in_order(sequences)]
+    layout = prefixes.lay_out(ordered)
+    distinct = {tuple(s[: n + 1]) for s in sequences for n in range(len(s))}
+    assert len(layout.ids) == len(distinct)
+    mask = layout.mask
+    assert not np.triu(mask, 1).any()
+    for sequence, columns in zip(ordered, layout.columns, strict=True):
+        assert layout.ids[columns].tolist() == sequence
+        assert layout.positions[columns].tolist() == list(range(len(sequence)))
+        for place, column in enumerate(columns):
+            assert np.flatnonzero(mask[column]).tolist() == columns[: place + 1].tolist()
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=9), min_size=1, max_size=12),
+    st.integers(1, 30),
+    st.booleans(),
+)
+def test_every_sequence_is_in_one_pack_within_the_budget(sequences, budget, packed):
+    packs = prefixes.make_packs(sequences, budget, 64, packed)
+    assert sorted(m for pack in packs for m in pack.members) == list(range(len(sequences)))
+    for pack in packs:
+        assert pack.size == len(prefixes.lay_out([sequences[m] for m in pack.members]).ids)
+        assert pack.size <= budget or len(pack.members) == 1
+        assert packed or len(pack.members) == 1
 
 
 # --- which models can be packed
@@ -297,6 +354,7 @@ def test_models_that_cannot_be_packed_are_found_out(make, packable):
     with torch.random.fork_rng():
         model = make()
     assert scoring.supports_packing(model) == packable
+    assert heads.has_linear_head(model)
     prompts, responses, weights = make_data()
     expected = by_loop(model, prompts, responses)
     for packed in {False, packable}:
@@ -309,30 +367,64 @@ def test_models_that_cannot_be_packed_are_found_out(make, packable):
 # --- parts and errors
 
 
-def test_token_logprobs_gradient_is_right():
+def make_head(dtype=torch.float64, rows=5, vocabulary=7):
     generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(5, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+    shapes = {"hidden": (rows, 4), "weight": (vocabulary, 4), "bias": (vocabulary,)}
+    return [torch.randn(*shape, generator=generator).to(dtype).requires_grad_() for shape in shapes.values()]
+
+
+@pytest.mark.parametrize("chunk", [1, 2 * 7, 1 << 24])
+@pytest.mark.parametrize("trained", [(True, True, True), (True, False, False), (False, True, False)])
+def test_the_gradient_of_a_linear_head_is_right(monkeypatch, chunk, trained):
+    monkeypatch.setattr(heads, "CHUNK_LOGITS", chunk)
+    hidden, weight, bias = (t.requires_grad_(on) for t, on in zip(make_head(), trained, strict=True))
     source, target = torch.tensor([0, 0, 3, 4, 0]), torch.tensor([1, 1, 6, 0, 2])
-    assert torch.autograd.gradcheck(lambda x: scoring.token_logprobs(x, source, target, 0.6)[0], logits)
+    assert torch.autograd.gradcheck(
+        lambda *given: heads.linear_head(*given, source, target, 0.6)[0], (hidden, weight, bias)
+    )
+    bare = heads.linear_head(hidden, weight, None, source, target, 0.6)
+    wanted = heads.from_logits(hidden @ weight.T, source, target, 0.6)
+    for found, other in zip(bare, wanted, strict=True):
+        assert (found - other).abs().max() < 1e-12
 
 
-def test_token_logprobs_of_half_precision_logits_are_computed_in_float32():
-    logits = torch.linspace(-30, 30, 2 * scoring.CHUNK * 3 * 5).reshape(-1, 5).to(torch.bfloat16).requires_grad_()
-    source = torch.arange(len(logits))
-    target = source % 5
-    found, entropy = scoring.token_logprobs(logits, source, target, 1.0)
-    wanted = torch.log_softmax(logits.detach().float(), -1)[source, target]
+def test_half_precision_is_summed_in_float32():
+    hidden, weight, bias = make_head(torch.bfloat16, rows=40, vocabulary=11)
+    source = torch.arange(40)
+    target = source % 11
+    found, entropy = heads.linear_head(hidden, weight, bias, source, target, 1.0)
+    logits = torch.nn.functional.linear(hidden, weight, bias).detach().float()
     assert found.dtype == entropy.dtype == torch.float32
-    assert (found - wanted).abs().max() < 1e-5
+    assert (found - torch.log_softmax(logits, -1)[source, target]).abs().max() < 1e-5
     found.sum().backward()
-    assert logits.grad.dtype == torch.bfloat16 and logits.grad.abs().sum() > 0
+    assert hidden.grad.dtype == torch.bfloat16 and hidden.grad.abs().sum() > 0 and weight.grad.abs().sum() > 0
 
 
 def test_impossible_entropy_is_finite():
     """A token that the model rules out (-inf) counts 0."""
-    logits = torch.tensor([[0.0, 0.0, -torch.inf]])
-    logprobs, entropy = scoring.token_logprobs(logits, torch.tensor([0]), torch.tensor([1]), 1.0)
-    assert float(entropy) == pytest.approx(np.log(2)) and float(logprobs) == pytest.approx(-np.log(2))
+    source, target = torch.tensor([0]), torch.tensor([1])
+    for logprobs, entropy in (
+        heads.from_logits(torch.tensor([[0.0, 0.0, -torch.inf]]), source, target, 1.0),
+        heads.linear_head(torch.zeros(1, 2), torch.zeros(3, 2), torch.tensor([0, 0, -torch.inf]), source, target, 1.0),
+    ):
+        assert float(entropy) == pytest.approx(np.log(2)) and float(logprobs) == pytest.approx(-np.log(2))
+
+
+def test_heads_that_do_more_than_multiply_are_found_out():
+    sizes = {"vocab_size": 11, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads_of = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    with torch.random.fork_rng():
+        bounded = random_model(
+            Gemma2ForCausalLM,
+            Gemma2Config(**sizes, **heads_of, head_dim=8, final_logit_softcapping=0.02, sliding_window=64),
+        )
+        scaled = random_model(CohereForCausalLM, CohereConfig(**sizes, **heads_of, logit_scale=0.3))
+    for model in (bounded, scaled):
+        assert not heads.has_linear_head(model)
+        prompts, responses, _ = make_data()
+        got = unpack(score(model, prompts, responses, packed=False, linear_head=False), len(prompts))
+        for row, other in zip(got, by_loop(model, prompts, responses), strict=True):
+            assert (row - other).abs().max() < 1e-5
 
 
 def test_errors(model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -60,8 +60,9 @@ def serving(reply: Callable[[dict[str, Any], int], Reply]) -> Iterator[Server]:
             self.send_header("content-type", "text/html" if content.startswith(b"<") else "application/json")
             self.send_header("content-length", str(len(content)))
             self.send_header("retry-after-ms", "1")  # or the client would wait for seconds
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # the client has given up waiting
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, *args: Any) -> None:
             return None

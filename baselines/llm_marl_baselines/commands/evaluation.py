@@ -66,7 +66,7 @@ def main(args: list[str]) -> int:
         if not given.runs:
             raise ConfigError("llm-marl eval needs a RUN, or --env ID --model NAME for untrained models.")
         for run in given.runs:
-            trainer, step = runs.restore(run, given.episodes)
+            trainer, step = runs.restore(run, given.episodes, given.sampler)
             results.append(_result(trainer, str(run), runs.read_config(run), step, given, metrics))
     found = document(results) | {"versions": versions()}
     print(json.dumps(found, indent=1, allow_nan=False) if given.json else render_evaluations(found))
@@ -82,6 +82,7 @@ def _parser(untrained: bool) -> argparse.ArgumentParser:
     )
     if not untrained:  # else the values of the settings would be taken for runs
         parser.add_argument("runs", metavar="RUN", nargs="*", type=Path, help="folder of a run")
+        parser.add_argument("--sampler", help="what samples, such as hf, instead of the run's own sampler")
     parser.add_argument(
         "--episodes",
         type=int,

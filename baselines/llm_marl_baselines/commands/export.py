@@ -17,7 +17,7 @@ def main(args: list[str]) -> int:
     given = parser.parse_args(args)
     if given.to.exists() and (not given.to.is_dir() or any(given.to.iterdir())):
         raise ConfigError(f"{given.to} is not empty. Choose another --to.")
-    trainer, step = restore(given.run)
+    trainer, step = restore(given.run, sampler="hf")  # nothing is sampled
     for agent in trainer.agents:
         if not trainer.policy.has_weights(agent):
             print(f"{agent}: its seat has no weights of its own, so there is nothing to export")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from llm_marl_envs.errors import ConfigError
 
+from .. import parallel
 from .. import run as runs
 from ..algorithms import ALGORITHMS
 from ..api import prepare
@@ -31,26 +32,36 @@ def main(args: list[str]) -> int:
             f"{__doc__}\nAlgorithms: {', '.join(ALGORITHMS)}, or package.module:Class. Settings: train ALGORITHM --help"
         )
         return 0 if rest else 2
-    resume = None
-    if any(a == "--resume" or a.startswith("--resume=") for a in rest):
-        settings, resume = _resumed(name, rest)
-    elif name is None:
-        raise ConfigError(f"llm-marl train needs an algorithm first ({', '.join(ALGORITHMS)}), or --resume RUN.")
-    else:
-        settings = parse(name, rest)
-    print(f"llm-marl train {settings.name}: {settings.train.env}, {settings.train.model}", file=sys.stderr)
+    # Read by the main process only: what is wrong is said once, and all have the same settings.
+    parallel.check_equal(lambda: {"command": args})
+    settings, resume = parallel.from_main(lambda: _read(name, rest))
+    if parallel.is_main():
+        print(f"llm-marl train {settings.name}: {settings.train.env}, {settings.train.model}", file=sys.stderr)
     return execute(settings, resume)
+
+
+def _read(name: str | None, rest: list[str]) -> tuple[Settings, Path | None]:
+    """All settings, and the folder of the run to go on with."""
+    if any(a == "--resume" or a.startswith("--resume=") for a in rest):
+        return _resumed(name, rest)
+    if name is None:
+        raise ConfigError(f"llm-marl train needs an algorithm first ({', '.join(ALGORITHMS)}), or --resume RUN.")
+    return parse(name, rest), None
 
 
 def execute(settings: Settings, resume: Path | None = None) -> int:
     """Train and report. ``resume`` is the folder of the run to go on with."""
     trainer = prepare(settings, resume)
-    print(_announcement(trainer), file=sys.stderr, flush=True)
+    if parallel.is_main():
+        print(_announcement(trainer), file=sys.stderr, flush=True)
     try:
         trainer.train(resume=resume is not None)
     except Interrupted as stop:
-        print(f"{stop} Go on with: llm-marl train --resume {trainer.run}", file=sys.stderr)
+        if parallel.is_main():
+            print(f"{stop} Go on with: llm-marl train --resume {trainer.run}", file=sys.stderr)
         return 130
+    if not parallel.is_main():
+        return 0
     plot = write_plot([trainer.run], trainer.run / "curves.png")
     print(summarize(trainer.run))
     print(f"\nRun: {trainer.run}\nPlot: {plot}")
@@ -97,4 +108,6 @@ def _announcement(trainer: Trainer) -> str:
         lines.append(f"base: {bases} on {about['device']}; trained, {about['sharing']}: {learners}")
     if trainer.others:
         lines.append(f"never trained: {', '.join(f'{agent} ({config.named(agent)})' for agent in trainer.others)}")
+    if parallel.size() > 1:
+        lines.append(f"{parallel.size()} processes, each with its part of the rows")
     return "\n".join([*lines, f"run: {trainer.run}"])

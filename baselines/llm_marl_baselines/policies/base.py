@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 import numpy as np
 
+from llm_marl_envs.errors import ConfigError
+
+from ..seeding import derive_seed
+
 if TYPE_CHECKING:
     import torch
 
@@ -47,14 +51,35 @@ class Sampling:
         """Whether top-p or top-k cut the distribution, which makes sampling off-policy."""
         return self.top_p < 1.0 or self.top_k > 0
 
+    def check(self, agent: str) -> None:
+        """Raise ConfigError for a value out of range; it names the agent."""
+        for name, valid, allowed in (
+            ("temperature", self.temperature >= 0, "at least 0"),
+            ("top_p", 0 < self.top_p <= 1, "in (0, 1]"),
+            ("top_k", self.top_k >= 0, "at least 0"),
+            ("max_new_tokens", self.max_new_tokens >= 1, "at least 1"),
+        ):
+            if not valid:
+                raise ConfigError(f"{name} of agent {agent!r} is {getattr(self, name)}; it must be {allowed}.")
+
 
 @dataclass(frozen=True)
 class Request:
-    """Ask ``agent``'s policy for ``num_samples`` responses to one distinct prompt."""
+    """Ask ``agent``'s policy for ``num_samples`` responses to one distinct prompt.
+
+    ``seeds`` are of the samples, one for each: a policy that draws every sample by itself takes them, so that a sample
+    is the same whatever else is asked, and in whichever process. Others go by the seed of ``generate``.
+    """
 
     agent: str
     messages: tuple[Message, ...]
     num_samples: int = 1
+    seeds: tuple[int, ...] | None = None
+
+    def seed_of(self, sample: int, seed: int, number: int) -> int:
+        """The seed of a sample: its own, else one from that of ``generate`` and the number of the request among those
+        of its agent."""
+        return derive_seed(seed, self.agent, number, sample) if self.seeds is None else self.seeds[sample]
 
 
 @dataclass(frozen=True)
@@ -180,6 +205,12 @@ class TrainablePolicy(Policy, Protocol):
 
     def has_weights(self, agent: str) -> bool:
         """Whether the agent has weights here beside its base model's, frozen ones included."""
+        ...
+
+    @property
+    def separate_sampler(self) -> bool:
+        """Whether another engine samples than the one that scores, so that their log-probabilities differ by more than
+        rounding. The loss then weighs tokens (``loss.importance_cap``)."""
         ...
 
     @property

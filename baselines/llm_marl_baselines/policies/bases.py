@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from llm_marl_envs.errors import ConfigError
 
-from . import models, scoring, smollm2
+from . import heads, models, scoring, sharded, smollm2
+from .joined import JoinedAdapters
 
 LLAMA_LIKE = ("q_proj", "v_proj", "o_proj")
-BASE = "__base__"  # peft's name for a row without an adapter
+BASE = "__base__"  # stands for no adapter
 ADAPTER_FILE = "adapter_model.safetensors"
 BASE_NAME = "llm_marl_base"  # key in the metadata of an exported adapter's file
 
@@ -51,13 +52,15 @@ class Base:
         pad_id: a token to fill rows with. It is masked wherever it stands, so that it may be the end-of-text token.
         context: most tokens, prompt and response, that the model was made for; None if it does not say.
         packable: whether the packed layout of :mod:`scoring` gives the right numbers.
+        linear_head: whether logits are the output layer's and nothing more; see :mod:`heads`.
         num_parameters: without adapters.
     """
 
     def __init__(self, name: str, dtype: torch.dtype, device: torch.device):
         self.name = name
         self.dtype, self._device = dtype, device
-        model, self.tokenizer = models.load(name, dtype, device)
+        divided = sharded.wanted()
+        model, self.tokenizer = models.load(name, dtype, torch.device("cpu") if divided else device)
         self._model: PreTrainedModel | None = model.requires_grad_(False)
         self._peft: PeftModel | None = None
         self._adapter_weights: list[torch.nn.Parameter] = []
@@ -68,6 +71,9 @@ class Base:
         self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.packable = scoring.supports_packing(model)
+        self.linear_head = heads.has_linear_head(model)
+        if divided:
+            sharded.divide(model, device)
 
     @property
     def model(self) -> PreTrainedModel:
@@ -106,7 +112,7 @@ class Base:
             r=lora.rank,
             lora_alpha=lora.alpha,
             lora_dropout=0.0,
-            target_modules=self._targets(lora.target_modules),
+            target_modules=target_modules(self.model, lora.target_modules),
             base_model_name_or_path=smollm2.HUB_ID if self.name == "smollm2" else self.name,
         )
         devices = [self.model.device] if self.model.device.type == "cuda" else []
@@ -122,6 +128,11 @@ class Base:
             except ValueError as error:
                 raise ConfigError(f"No adapter fits the model {self.name!r}: {error}") from error
         self._peft.eval()
+        for name, module in self.model.named_modules():
+            if getattr(module, "lora_embedding_A", None):
+                raise ConfigError(
+                    f"Adapters stand on linear layers; lora.target_modules names {name!r}, which is none."
+                )
         weights = {}
         for name, parameter in self.model.named_parameters():
             parts = name.split(".")
@@ -137,12 +148,6 @@ class Base:
             self._model, self._peft = self._peft.unload(), None
         self._adapter_weights, self._frozen_weights = [], []
 
-    def _targets(self, wanted: str | Sequence[str]) -> str | list[str]:
-        if wanted != "auto":
-            return wanted if isinstance(wanted, str) else list(wanted)
-        present = {name.rpartition(".")[2] for name, _ in self.model.named_modules()}
-        return list(LLAMA_LIKE) if present.issuperset(LLAMA_LIKE) else "all-linear"
-
     @contextmanager
     def active(self, adapter: str | None) -> Iterator[PreTrainedModel]:
         """The model with one adapter switched on, or with none."""
@@ -157,13 +162,16 @@ class Base:
             self._thaw()
             yield self.model
 
-    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
-        """Run the model without gradients, each row of the inputs with its own adapter."""
-        if len(set(adapters)) == 1:
-            with self.active(adapters[0]) as model:
-                return model(**inputs)
-        assert self._peft is not None
-        return self._peft(adapter_names=list(adapters), **inputs)
+    @contextmanager
+    def together(self, adapters: Sequence[str]) -> Iterator[Callable[..., Any]]:
+        """A function that runs the model, without gradients, each row with its own adapter: ``call(which, **inputs)``,
+        where row r of the inputs takes ``adapters[which[r]]``. The adapters must not change meanwhile."""
+        with self.active(None) as model:
+            if not self.adapted:
+                yield lambda which, **inputs: model(**inputs)
+                return
+            with JoinedAdapters(model, [None if adapter == BASE else adapter for adapter in adapters]) as joined:
+                yield joined
 
     def _thaw(self) -> None:
         """peft freezes an adapter that it switches off and thaws one that it switches on; here some are trained, in
@@ -191,6 +199,14 @@ def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list
     ids = model.generation_config.eos_token_id if model.generation_config is not None else None
     ids = ids if isinstance(ids, list) else [ids]
     return sorted({int(i) for i in (*ids, tokenizer.eos_token_id) if i is not None})
+
+
+def target_modules(model: PreTrainedModel, wanted: str | Sequence[str]) -> str | list[str]:
+    """The layers of a model that get an adapter, as peft takes them, from :attr:`Lora.target_modules`."""
+    if wanted != "auto":
+        return wanted if isinstance(wanted, str) else list(wanted)
+    present = {name.rpartition(".")[2] for name, _ in model.named_modules()}
+    return list(LLAMA_LIKE) if present.issuperset(LLAMA_LIKE) else "all-linear"
 
 
 def contiguous(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

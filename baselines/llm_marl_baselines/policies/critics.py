@@ -16,9 +16,11 @@ from transformers import PreTrainedModel
 
 from llm_marl_envs.errors import ConfigError
 
+from .. import parallel
 from ..errors import NonFiniteError
 from ..seeding import derive_seed
 from .bases import Base, Lora
+from .recomputing import recomputed
 from .weights import Learner, is_trained
 
 DECAY = 0.99  # of the running mean and mean square of targets, per batch; starts are corrected for, as in Adam
@@ -33,9 +35,12 @@ class Critic:
         weights: trained ones, and the scale of the returns (which no gradient moves).
     """
 
-    def __init__(self, name: str, base: Base, lora: Lora, seed: int, actor: Learner | None = None):
-        """``actor``: read with this learner's weights, and train them too, instead of an adapter of its own."""
-        self.name, self.base, self._actor = name, base, actor
+    def __init__(
+        self, name: str, base: Base, lora: Lora, seed: int, actor: Learner | None = None, recompute: bool = False
+    ):
+        """``actor``: read with this learner's weights, and train them too, instead of an adapter of its own.
+        ``recompute``: see :mod:`recomputing`."""
+        self.name, self.base, self._actor, self._recompute = name, base, actor, recompute
         with actor.active() if actor is not None else nullcontext(base.model) as model:
             size, device = model.config.get_text_config().hidden_size, model.device
         wide = torch.promote_types(base.dtype, torch.float32)
@@ -113,7 +118,11 @@ class Critic:
         for row, text in enumerate(texts):
             ids[row, : len(text)] = text
         mask = np.arange(ids.shape[1]) < lengths[:, None]
-        with self._active() as model, torch.set_grad_enabled(grad):
+        with (
+            self._active() as model,
+            torch.set_grad_enabled(grad),
+            recomputed(model, self._active) if self._recompute and grad else nullcontext(),
+        ):
             device = model.device
             hidden = model.base_model(
                 input_ids=torch.from_numpy(ids).to(device),
@@ -140,10 +149,14 @@ class Critics:
         lora: of the critics' adapters.
         token_budget: most tokens, padding included, in a micro-batch.
         seed: of the adapters' first values.
+        recompute: whether layers are computed again in the backward pass.
     """
 
-    def __init__(self, learners: Mapping[str, Learner], lora: Lora, token_budget: int, seed: int):
+    def __init__(
+        self, learners: Mapping[str, Learner], lora: Lora, token_budget: int, seed: int, recompute: bool = False
+    ):
         self._learners, self._lora, self._token_budget, self._seed = learners, lora, token_budget, seed
+        self._recompute = recompute
         self._critics: dict[str, Critic] = {}
 
     @property
@@ -166,7 +179,7 @@ class Critics:
         if head_only and not is_trained(learner):
             raise ConfigError(f"A value head on agent {agent!r}'s own weights would train them, but its seat is fixed.")
         actor = learner if head_only else None
-        self._critics[name] = Critic(name, learner.base, self._lora, self._seed, actor)
+        self._critics[name] = Critic(name, learner.base, self._lora, self._seed, actor, self._recompute)
 
     def encode(self, name: str, text: str) -> np.ndarray:
         """(T,) int64; see :class:`ValueFunctions`."""
@@ -182,7 +195,8 @@ class Critics:
 
     def values(self, name: str, texts: Sequence[np.ndarray]) -> np.ndarray:
         """(B,) float64; see :class:`ValueFunctions`."""
-        return self._critics[name].values(texts, self._token_budget)
+        here = [texts[i] for i in parallel.block(len(texts))]
+        return np.concatenate(parallel.exchange(lambda: self._critics[name].values(here, self._token_budget)))
 
     def is_fresh(self, name: str) -> bool:
         """Whether the critic has not been given any targets yet."""
@@ -204,13 +218,18 @@ class Critics:
         critic = self._critics[name]
         if first:
             critic.adjust(targets, weights)
+        here = np.array(parallel.block(len(texts)), dtype=np.int64)
+        own = [texts[i] for i in here]
+        return sum(parallel.exchange(lambda: self._fit(critic, own, targets[here], weights[here])))
+
+    def _fit(self, critic: Critic, texts: Sequence[np.ndarray], targets: np.ndarray, weights: np.ndarray) -> float:
         mean, spread = critic.scale
         total = 0.0
         for index, values in critic.read(texts, self._token_budget, grad=True):
             wanted, weight = (torch.from_numpy(v[index]).to(values) for v in ((targets - mean) / spread, weights))
             loss = 0.5 * (weight * (values - wanted) ** 2).sum()
             if not torch.isfinite(loss):
-                raise NonFiniteError(f"the loss of critic {name!r} is {loss.item()}")
+                raise NonFiniteError(f"the loss of critic {critic.name!r} is {loss.item()}")
             loss.backward()
             total += float(loss.detach())
         return total

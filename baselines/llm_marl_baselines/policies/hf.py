@@ -17,21 +17,22 @@ import torch
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
 
-from ..seeding import derive_seed
 from . import keeping, scoring
 from .base import Request, Response, Sampling, Scored
 from .bases import Base, Lora
 from .critics import Critic, Critics
 from .jobs import Job, response
 from .models import resolve_device, resolve_dtype
-from .prompts import PromptEncoder
+from .prompts import PromptEncoder, prompt_limit
+from .recomputing import can_be_recomputed
+from .samplers import Sampler
 from .weights import Learner, Seat, is_trained, make_learners
 
 PACKING = ("auto", "on", "off")
 # Most tokens, padding included, that are computed at once: (CPU, other devices). Sampling keeps keys and values only;
 # scoring keeps every layer's activations for the backward pass.
 GENERATE_TOKENS = (16_384, 131_072)
-SCORE_TOKENS = (1_536, 16_384)
+SCORE_TOKENS = (768, 16_384)
 
 
 class HFPolicies:
@@ -51,10 +52,12 @@ class HFPolicies:
         chat_template_kwargs: for the chat template, e.g. ``{"enable_thinking": False}``.
         generate_tokens: most tokens in a batch at sampling; None chooses by device.
         score_tokens: most tokens in a micro-batch at scoring; None chooses by device.
-        packing: whether responses to one prompt share its computation at scoring. ``"auto"``: where the model can.
+        packing: whether sequences that begin alike share that computation. ``"auto"``: where the model can.
+        gradient_checkpointing: compute layers once more in the backward pass instead of keeping their activations.
         seed: of the adapters' first values.
         seats: agents whose policy is another than a fresh learner on their model.
         bases: models in memory, by name, which are used and added to: for several objects on one base.
+        sampler: what samples; None: these models themselves. Scoring and training are always theirs.
 
     Raises:
         ConfigError: an argument out of range; ModelNotFoundError, one of them, for an unknown model.
@@ -77,9 +80,11 @@ class HFPolicies:
         generate_tokens: int | None = None,
         score_tokens: int | None = None,
         packing: str = "auto",
+        gradient_checkpointing: bool = False,
         seed: int = 0,
         seats: Mapping[str, Seat] | None = None,
         bases: dict[str, Base] | None = None,
+        sampler: Sampler | None = None,
     ):
         self.agents = tuple(agents)
         if len(set(self.agents)) < len(self.agents):
@@ -90,7 +95,7 @@ class HFPolicies:
         names = self._per_agent("models", models, str)
         self.sampling = self._per_agent("sampling", sampling or Sampling(), Sampling)
         for agent, settings in self.sampling.items():
-            _check_sampling(agent, settings)
+            settings.check(agent)
         self.sharing = sharing
         self.device = resolve_device(device)
         on_cpu = self.device.type == "cpu"
@@ -99,7 +104,7 @@ class HFPolicies:
         self._learners = make_learners(
             names, sharing, lora or Lora(), resolve_dtype(dtype, self.device), self.device, seed, seats, bases
         )
-        self.critics = Critics(self._learners, lora or Lora(), self.score_tokens, seed)
+        self.critics = Critics(self._learners, lora or Lora(), self.score_tokens, seed, gradient_checkpointing)
         for agent, seat in (seats or {}).items():
             if seat.weights is not None and seat.learner:
                 keeping.take(seat.weights, seat.learner, self._learner(agent))
@@ -108,7 +113,7 @@ class HFPolicies:
         self._encoders = {
             agent: PromptEncoder(
                 learner.base.tokenizer,
-                _prompt_limit(agent, learner.base.context, self.sampling[agent].max_new_tokens, max_prompt_tokens),
+                prompt_limit(agent, learner.base.context, self.sampling[agent].max_new_tokens, max_prompt_tokens),
                 overflow,
                 chat_template_kwargs or {},
             )
@@ -121,7 +126,17 @@ class HFPolicies:
                         f"The model {learner.base.name!r} of agent {agent!r} cannot be scored packed: it does not "
                         "take a 4-D attention mask in every layer. Use packing='auto' or 'off'."
                     )
-        self._packing = packing
+        if gradient_checkpointing:
+            for agent, learner in self._learners.items():
+                if not can_be_recomputed(learner.model):
+                    raise ConfigError(
+                        f"The model {learner.base.name!r} of agent {agent!r} has no layers that transformers can "
+                        "compute again. Use gradient_checkpointing=False and a smaller score_tokens."
+                    )
+        self._packing, self._recompute = packing, gradient_checkpointing
+        self._sampler = sampler
+        if sampler is not None:
+            sampler.attach(self._learners, self.sampling)
         self._warned = False
 
     # --- answering
@@ -129,8 +144,9 @@ class HFPolicies:
     def generate(self, requests: Sequence[Request], *, seed: int, greedy: bool = False) -> list[list[Response]]:
         """Answer all requests; see :class:`Policy`.
 
-        An agent's responses depend on the seed, on its own requests and their order, and on its weights; not (but for
-        rounding) on the other agents' requests, nor on how the budget cuts the batch. Agents on one base are sampled
+        A response depends on its seed (the request's own; without them on ``seed`` and the order of the agent's
+        requests), its prompt and the agent's weights; not (but for rounding) on what else is asked, nor on how the
+        budget cuts the batch. Agents on one base are sampled
         together, each row with its own adapter: on a CPU, 32 rows take much less than twice as long as 16.
 
         Raises:
@@ -147,12 +163,13 @@ class HFPolicies:
                 settings = Sampling(temperature=0.0, max_new_tokens=settings.max_new_tokens)
             job = jobs.setdefault(learner.host, Job(learner))
             for sample in range(request.num_samples):
-                row_seed = derive_seed(seed, request.agent, asked[request.agent], sample)
+                row_seed = request.seed_of(sample, seed, asked[request.agent])
                 job.add(number, learner.adapter, ids, settings, row_seed)
             asked[request.agent] += 1
         for job in jobs.values():
             prompts = [np.asarray(ids, dtype=np.int64) for _, ids in job.prompts]
-            sampled = job.run(self.generate_tokens)
+            packed = self._packs(job.learner.base)
+            sampled = job.run(self.generate_tokens, packed) if self._sampler is None else self._sampler.run(job)
             for number, row, answer in zip(job.numbers, job.rows, sampled, strict=True):
                 encoder = self._encoders[requests[number].agent]
                 results[number].append(response(encoder, prompts[row.prompt], answer))
@@ -171,6 +188,11 @@ class HFPolicies:
     def learner_of(self, agent: str) -> str:
         """The learner's name: the agent's own, or ``"shared"``."""
         return self._learner(agent).name
+
+    @property
+    def separate_sampler(self) -> bool:
+        """Whether another engine samples than the one that scores."""
+        return self._sampler is not None
 
     @property
     def learners(self) -> list[str]:
@@ -218,8 +240,10 @@ class HFPolicies:
             temperature=settings.temperature,
             pad_id=learner.base.pad_id,
             token_budget=self.score_tokens,
-            packed=self._packing != "off" and learner.base.packable,
+            packed=self._packs(learner.base),
+            linear_head=learner.base.linear_head,
             grad=grad and not reference,
+            recompute=self._recompute,
         )
 
     # --- keeping
@@ -253,7 +277,7 @@ class HFPolicies:
                 name: {
                     "parameters": base.num_parameters,
                     "dtype": str(base.dtype).removeprefix("torch."),
-                    "packed": self._packing != "off" and base.packable,
+                    "packed": self._packs(base),
                 }
                 for name, base in bases.items()
             },
@@ -277,6 +301,9 @@ class HFPolicies:
 
     # --- inside
 
+    def _packs(self, base: Base) -> bool:
+        return self._packing != "off" and base.packable
+
     def _learner(self, agent: str) -> Learner:
         if agent not in self._learners:
             raise ConfigError(
@@ -299,25 +326,3 @@ class HFPolicies:
                 f"got {value!r}."
             )
         return {agent: value[agent] for agent in self.agents}
-
-
-def _check_sampling(agent: str, settings: Sampling) -> None:
-    for name, valid, allowed in (
-        ("temperature", settings.temperature >= 0, "at least 0"),
-        ("top_p", 0 < settings.top_p <= 1, "in (0, 1]"),
-        ("top_k", settings.top_k >= 0, "at least 0"),
-        ("max_new_tokens", settings.max_new_tokens >= 1, "at least 1"),
-    ):
-        if not valid:
-            raise ConfigError(f"{name} of agent {agent!r} is {getattr(settings, name)}; it must be {allowed}.")
-
-
-def _prompt_limit(agent: str, context: int | None, new: int, wanted: int | None) -> int | None:
-    """Most tokens of a prompt: what is asked for, and what the model's context leaves beside the response."""
-    if context is None:
-        return wanted
-    if new >= context:
-        raise ConfigError(
-            f"max_new_tokens of agent {agent!r} is {new}, but its model's whole context is {context} tokens. Lower it."
-        )
-    return context - new if wanted is None else min(wanted, context - new)

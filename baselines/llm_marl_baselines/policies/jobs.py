@@ -25,20 +25,21 @@ class Job:
         self.rows.append(sampler.Row(index, settings, seed))
         self.numbers.append(number)
 
-    def run(self, token_budget: int) -> list[sampler.Sampled]:
+    def run(self, token_budget: int, packed: bool) -> list[sampler.Sampled]:
+        """Sample all rows; ``packed``: what prompts of one adapter share is computed once."""
         adapters = [adapter for adapter, _ in self.prompts]
         base = self.learner.base
-        # Its adapters are left as they are: each forward pass switches on those of its rows. Around all of them, one
-        # learner's choice would hold for the others' rows, too.
-        return sampler.generate(
-            self.learner.model,
-            [ids for _, ids in self.prompts],
-            self.rows,
-            eos_ids=base.eos_ids,
-            pad_id=base.pad_id,
-            token_budget=token_budget,
-            call=lambda which, **inputs: self.learner.forward([adapters[p] for p in which], **inputs),
-        )
+        with self.learner.together(adapters) as call:
+            return sampler.generate(
+                self.learner.model,
+                [ids for _, ids in self.prompts],
+                self.rows,
+                eos_ids=base.eos_ids,
+                pad_id=base.pad_id,
+                token_budget=token_budget,
+                call=call,
+                kinds=adapters if packed else None,
+            )
 
 
 def response(encoder: PromptEncoder, prompt_ids: np.ndarray, sampled: sampler.Sampled) -> Response:

@@ -20,7 +20,14 @@ import re
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.tables import did_you_mean
@@ -70,11 +77,19 @@ def load(
 def _load_model(name: str, dtype: torch.dtype) -> PreTrainedModel:
     if name in BUILT_IN:
         return BUILT_IN[name].load_model()
+    load_config(name)  # first: without a network this fails in half the time that the weights' many files take
     local = _is_local(name)
     try:
-        # The config first: without a network this fails in half the time that the weights' many files take.
-        AutoConfig.from_pretrained(name, local_files_only=local)
         return AutoModelForCausalLM.from_pretrained(name, dtype=dtype, local_files_only=local)
+    except (OSError, ValueError) as error:
+        raise _not_found(name, local, error) from error
+
+
+def load_config(name: str) -> PreTrainedConfig:
+    """The configuration alone, of a model that is not built in; errors are those of :func:`load`."""
+    local = _is_local(name)
+    try:
+        return AutoConfig.from_pretrained(name, local_files_only=local)
     except (OSError, ValueError) as error:
         raise _not_found(name, local, error) from error
 

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from llm_marl_envs.errors import ConfigError
 from llm_marl_envs.integrations.openai import Endpoint
 
-from ..seeding import derive_seed
 from .base import Request, Response, Sampling
 from .prompts import after_thinking
 
@@ -51,7 +50,7 @@ class OpenAIPolicy:
         for number, request in enumerate(requests):
             count = asked[request.agent] = asked.get(request.agent, -1) + 1
             for sample in range(request.num_samples):
-                jobs.append((number, request, derive_seed(seed, request.agent, count, sample) % SEEDS))
+                jobs.append((number, request, request.seed_of(sample, seed, count) % SEEDS))
         results: list[list[Response]] = [[] for _ in requests]
         if jobs:
             with ThreadPoolExecutor(min(self.endpoint.spec.concurrency, len(jobs))) as pool:

@@ -145,3 +145,14 @@ def _shortened(messages: Sequence[Message]) -> Iterator[list[Message]]:
     for start in range(head + 1, len(messages)):
         if messages[start]["role"] == "assistant" or start == len(messages) - 1:
             yield [*messages[:head], *messages[start:]]
+
+
+def prompt_limit(agent: str, context: int | None, new: int, wanted: int | None) -> int | None:
+    """Most tokens of a prompt: what is asked for, and what the model's context leaves beside the response."""
+    if context is None:
+        return wanted
+    if new >= context:
+        raise ConfigError(
+            f"max_new_tokens of agent {agent!r} is {new}, but its model's whole context is {context} tokens. Lower it."
+        )
+    return context - new if wanted is None else min(wanted, context - new)

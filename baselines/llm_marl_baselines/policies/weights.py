@@ -6,7 +6,7 @@ adapters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ class Learner(Protocol):
         base: the model below.
         weights: what is trained, by name.
         host: learners of one host can be sampled from together.
-        adapter: which rows of the host's :meth:`forward` are this learner's.
+        adapter: names this learner among those of the host.
         model: the agent's model, whatever adapter is switched on.
     """
 
@@ -72,8 +72,9 @@ class Learner(Protocol):
         """The agent's model, or its reference's."""
         ...
 
-    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
-        """Run the model without gradients, each row with the learner of the same host that has its adapter."""
+    def together(self, adapters: Sequence[str]) -> AbstractContextManager[Callable[..., Any]]:
+        """Runs the model without gradients, each row with the learner of the same host that has its adapter; see
+        :meth:`Base.together`."""
         ...
 
     def export(self, folder: Path) -> None:
@@ -96,8 +97,8 @@ class AdapterLearner:
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return self.base.active(None if reference else self.adapter)
 
-    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
-        return self.base.forward(adapters, **inputs)
+    def together(self, adapters: Sequence[str]) -> AbstractContextManager[Callable[..., Any]]:
+        return self.base.together(adapters)
 
     def export(self, folder: Path) -> None:
         self.base.export(self.adapter, folder)
@@ -118,8 +119,8 @@ class FixedLearner:
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return self.base.active(None)
 
-    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
-        return self.base.forward(adapters, **inputs)
+    def together(self, adapters: Sequence[str]) -> AbstractContextManager[Callable[..., Any]]:
+        return self.base.together(adapters)
 
     def export(self, folder: Path) -> None:
         raise ConfigError(f"Agent {self.name!r} plays {self.base.name!r} as it is: there is nothing to export.")
@@ -144,8 +145,8 @@ class FullLearner:
     def active(self, reference: bool = False) -> AbstractContextManager[PreTrainedModel]:
         return self.base.active(None) if reference else nullcontext(self._model)
 
-    def forward(self, adapters: Sequence[str], **inputs: Any) -> Any:
-        return self._model(**inputs)
+    def together(self, adapters: Sequence[str]) -> AbstractContextManager[Callable[..., Any]]:
+        return nullcontext(lambda which, **inputs: self._model(**inputs))
 
     def export(self, folder: Path) -> None:
         self._model.save_pretrained(folder)
