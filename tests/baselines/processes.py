@@ -50,8 +50,12 @@ def start(size: int, work: Callable[[int], Any], folder: Path) -> list[int]:
 
 
 def _work(work: Callable[[int], Any], index: int) -> int:
+    from accelerate.state import AcceleratorState
+
     from llm_marl_baselines import parallel
 
+    # Whatever of accelerate an earlier test has used made the parent one process alone, for good.
+    AcceleratorState._reset_state(reset_partial_state=True)
     try:
         result = work(index)
         Path(f"result-{index}").write_bytes(pickle.dumps(result))

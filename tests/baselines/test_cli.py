@@ -151,6 +151,7 @@ def test_the_papers_numbers(capsys):
             "log_kl": False,
             "clip_range": None,
             "epochs": 1,
+            "importance_cap": None,
         }
     w, c = found["writing"], found["coding"]
     assert (w["optim"]["lr"], w["sampling"]["temperature"], w["sampling"]["top_p"]) == (5e-6, 0.7, 0.9)

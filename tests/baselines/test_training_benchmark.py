@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from llm_marl_envs.registry import ENVIRONMENTS
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
-@pytest.fixture
-def benchmark(monkeypatch):
-    """Import a module of the benchmark; its files import each other by their bare names."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
+@pytest.fixture(scope="module")
+def benchmark():
+    """Import a module of the benchmark; its files import each other by their bare names, and register environments."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        patch.setattr(ENVIRONMENTS, "_entries", dict(ENVIRONMENTS._entries))
+        yield importlib.import_module
 
 
 @pytest.fixture
