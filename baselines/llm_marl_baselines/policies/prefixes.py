@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+GROWTH = 1.5  # how much longer than its first sequence a row may be that exceeds the budget by that sequence alone
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -81,7 +83,8 @@ class Pack:
 def make_packs(
     sequences: Sequence[Sequence[int]], token_budget: int, hidden_size: int, packed: bool = True
 ) -> list[Pack]:
-    """Group sequences into rows, each within the budget where a single sequence is.
+    """Group sequences into rows, each within the budget where a single sequence is. Beside one that is not, others may
+    stand that share most of it, half as long again in all: without them it would be computed anew for each.
 
     A sequence joins the row of its neighbour where that costs less than a row of its own: it saves the tokens that they
     share, and pays for attention to all others, which the mask throws away. ``hidden_size``, of the model, says what
@@ -99,7 +102,8 @@ def make_packs(
     for index in in_order(sequences):
         length = len(sequences[index])
         more = length - (shared_length(sequences[members[-1]], sequences[index]) if members else 0)
-        joins = packed and size + more <= token_budget and cost(size + more) < cost(size) + cost(length)
+        most = max(token_budget, int(GROWTH * len(sequences[members[0]]))) if members else 0
+        joins = packed and size + more <= most and cost(size + more) < cost(size) + cost(length)
         if members and not joins:
             packs.append(Pack(tuple(members), size))
             members, size, more = [], 0, length

@@ -54,7 +54,8 @@ def score(
         responses: (B) token ids, at least one each.
         temperature: divides the logits, as at sampling; above 0.
         pad_id: any valid token.
-        token_budget: most tokens, padding included, of a micro-batch; a response with its prompt may exceed it alone.
+        token_budget: most tokens, padding included, of a micro-batch; a response with its prompt may exceed it alone,
+            or with others that share most of it (see :func:`prefixes.make_packs`).
         packed: the layout. Packed needs :func:`supports_packing`.
         linear_head: whether :func:`heads.has_linear_head`; without it a micro-batch's logits are there all at once.
         grad: whether gradients are recorded.
