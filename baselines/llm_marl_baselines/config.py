@@ -110,8 +110,8 @@ class TrainConfig:
             padding included; unset: by device.
         packing: auto, on or off; whether sequences that begin alike (the responses to a prompt, the branches of a
             conversation) share that computation.
-        gradient_checkpointing: compute layers once more in training instead of keeping their activations: a third more
-            time, and much less memory for long sequences.
+        gradient_checkpointing: compute layers once more in training instead of keeping their activations: one more
+            forward pass, and much less memory for long sequences.
         sampler: what samples for the models: hf (they themselves), vllm (docs/vllm.md), or package.module:Class.
         sampler_args: keyword arguments of the sampler, such as {gpu_memory_utilization: 0.5}.
         optim: AdamW and its schedule.

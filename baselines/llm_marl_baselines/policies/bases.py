@@ -170,7 +170,7 @@ class Base:
             if not self.adapted:
                 yield lambda which, **inputs: model(**inputs)
                 return
-            with JoinedAdapters(model, [None if adapter == BASE else adapter for adapter in adapters]) as joined:
+            with JoinedAdapters(model, adapters) as joined:
                 yield joined
 
     def _thaw(self) -> None:

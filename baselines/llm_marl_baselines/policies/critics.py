@@ -20,6 +20,7 @@ from .. import parallel
 from ..errors import NonFiniteError
 from ..seeding import derive_seed
 from .bases import Base, Lora
+from .prefixes import Pack, micro_batches
 from .recomputing import recomputed
 from .weights import Learner, is_trained
 
@@ -102,15 +103,9 @@ class Critic:
     ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Normalised values (b,) of the texts ``index`` (b,), in micro-batches within the budget of tokens; a single
         text may exceed it."""
-        order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), i))
-        batch: list[int] = []
-        for i in order:
-            if batch and (len(batch) + 1) * len(texts[i]) > token_budget:
-                yield np.array(batch), self._forward([texts[j] for j in batch], grad)
-                batch = []
-            batch.append(i)
-        if batch:
-            yield np.array(batch), self._forward([texts[j] for j in batch], grad)
+        for rows in micro_batches([Pack((i,), len(text)) for i, text in enumerate(texts)], token_budget):
+            index = [i for row in rows for i in row.members]
+            yield np.array(index), self._forward([texts[i] for i in index], grad)
 
     def _forward(self, texts: Sequence[np.ndarray], grad: bool) -> torch.Tensor:
         lengths = np.array([len(text) for text in texts])

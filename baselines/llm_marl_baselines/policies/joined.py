@@ -2,8 +2,8 @@
 
 The adapters' low-rank matrices stand side by side, and a mask switches off, in each row, those that are not the row's:
 two small products and a mask for a layer, however many adapters there are. peft's own way (``adapter_names``) cuts the
-batch up and puts it together again for each adapter and layer, which on a CPU takes as long as the model's matrices do
-for a few rows.
+batch up and puts it together again for each adapter and layer; on a CPU sampling took a fifth longer with it
+(docs/performance.md).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class JoinedAdapters:
 
     Args:
         model: with LoRA layers of peft, switched off.
-        adapters: (D) names; None for no adapter. They stand on linear layers.
+        adapters: (D) names, of adapters on linear layers; any other name stands for no adapter.
     """
 
-    def __init__(self, model: PreTrainedModel, adapters: Sequence[str | None]):
+    def __init__(self, model: PreTrainedModel, adapters: Sequence[str]):
         self._model, self._adapters = model, list(adapters)
-        self._names = sorted({name for name in adapters if name is not None})
+        self._names = sorted(set(adapters))
         self._handles: list[RemovableHandle] = []
         self._tables: dict[tuple[tuple[str, int], ...], torch.Tensor] = {}
         self._masks: dict[tuple[tuple[str, int], ...], torch.Tensor | None] = {}

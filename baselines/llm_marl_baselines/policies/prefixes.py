@@ -7,7 +7,7 @@ Tokens are shared only where their ids, and all ids before them, are equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,6 +110,18 @@ def make_packs(
         members.append(index)
         size += more
     return [*packs, Pack(tuple(members), size)] if members else packs
+
+
+def micro_batches(packs: Sequence[Pack], token_budget: int) -> Iterator[list[Pack]]:
+    """Collect rows of similar length into micro-batches within the budget of tokens."""
+    batch: list[Pack] = []
+    for pack in sorted(packs, key=lambda pack: (pack.size, pack.members)):
+        if batch and (len(batch) + 1) * pack.size > token_budget:  # sorted: the newest is the longest
+            yield batch
+            batch = []
+        batch.append(pack)
+    if batch:
+        yield batch
 
 
 def attention_mask(layouts: Sequence[Layout], width: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

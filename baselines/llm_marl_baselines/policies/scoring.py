@@ -24,7 +24,7 @@ from llm_marl_envs.errors import ConfigError
 
 from . import heads
 from .base import Scored
-from .prefixes import Layout, Pack, attention_mask, lay_out, make_packs, padded
+from .prefixes import Layout, attention_mask, lay_out, make_packs, micro_batches, padded
 from .recomputing import recomputed
 
 LOGIT_BUDGET = 1 << 27  # most logits in a micro-batch, for models that need all of them at once: 512 MB in float32
@@ -92,18 +92,6 @@ def score(
             rows = [responses[member] for member in members]
             logprobs, mask, entropy = _score_layouts(model, layouts, rows, temperature, pad_id, linear_head)
         yield Scored(torch.tensor(members, device=logprobs.device), logprobs, mask, entropy)
-
-
-def micro_batches(packs: Sequence[Pack], token_budget: int) -> Iterator[list[Pack]]:
-    """Collect rows of similar length into micro-batches within the budget of tokens."""
-    batch: list[Pack] = []
-    for pack in sorted(packs, key=lambda pack: (pack.size, pack.members)):
-        if batch and (len(batch) + 1) * pack.size > token_budget:  # sorted: the newest is the longest
-            yield batch
-            batch = []
-        batch.append(pack)
-    if batch:
-        yield batch
 
 
 def _score_layouts(
