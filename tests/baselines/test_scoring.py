@@ -382,10 +382,11 @@ def make_head(dtype=torch.float64, rows=5, vocabulary=7):
     return [torch.randn(*shape, generator=generator).to(dtype).requires_grad_() for shape in shapes.values()]
 
 
-@pytest.mark.parametrize("chunk", [1, 2 * 7, 1 << 24])
+@pytest.mark.parametrize(("block", "rows"), [(1, 1), (3 * 5, 5), (3 * 2, 2), (1 << 24, 1024)])
 @pytest.mark.parametrize("trained", [(True, True, True), (True, False, False), (False, True, False)])
-def test_the_gradient_of_a_linear_head_is_right(monkeypatch, chunk, trained):
-    monkeypatch.setattr(heads, "CHUNK_LOGITS", chunk)
+def test_the_gradient_of_a_linear_head_is_right(monkeypatch, block, rows, trained):
+    monkeypatch.setattr(heads, "BLOCK_LOGITS", (block, block))
+    monkeypatch.setattr(heads, "BLOCK_ROWS", rows)
     hidden, weight, bias = (t.requires_grad_(on) for t, on in zip(make_head(), trained, strict=True))
     source, target = torch.tensor([0, 0, 3, 4, 0]), torch.tensor([1, 1, 6, 0, 2])
     assert torch.autograd.gradcheck(
@@ -395,6 +396,26 @@ def test_the_gradient_of_a_linear_head_is_right(monkeypatch, chunk, trained):
     wanted = heads.from_logits(hidden @ weight.T, source, target, 0.6)
     for found, other in zip(bare, wanted, strict=True):
         assert (found - other).abs().max() < 1e-12
+
+
+@given(st.data())
+def test_a_linear_head_is_the_same_in_any_blocks(data):
+    """Whatever the order of large, small and impossible logits over the blocks of the vocabulary."""
+    vocabulary = data.draw(st.integers(2, 9))
+    logits = st.one_of(st.floats(-1e4, 1e4), st.just(-np.inf))
+    bias = data.draw(st.lists(logits, min_size=vocabulary, max_size=vocabulary).filter(lambda row: max(row) > -np.inf))
+    possible = [token for token, logit in enumerate(bias) if logit > -np.inf]
+    target = torch.tensor(data.draw(st.lists(st.sampled_from(possible), min_size=3, max_size=3)))
+    source, temperature = torch.tensor([0, 1, 1]), data.draw(st.floats(0.1, 3))
+    hidden, weight, _ = make_head(rows=2, vocabulary=vocabulary)
+    wide = torch.tensor(bias, dtype=torch.float64)
+    expected = heads.from_logits((hidden @ weight.T + wide).detach(), source, target, temperature)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heads, "BLOCK_LOGITS", (data.draw(st.integers(1, 20)),) * 2)
+        patch.setattr(heads, "BLOCK_ROWS", data.draw(st.integers(1, 3)))
+        found = heads.linear_head(hidden, weight, wide, source, target, temperature)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.isfinite(one).all() and torch.allclose(one.detach(), other, rtol=1e-9, atol=1e-9)
 
 
 def test_half_precision_is_summed_in_float32():
