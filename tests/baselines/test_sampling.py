@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from llm_marl_baselines.policies import models, sampling, smollm2
 from llm_marl_baselines.policies.base import Sampling
@@ -251,6 +253,35 @@ def test_truncate_finds_the_nucleus_of_large_vocabularies(scale, top_p):
 
 
 # --- greedy
+
+
+@given(
+    shares=st.lists(st.one_of(st.just(0.0), st.floats(2**-20, 1)), min_size=1, max_size=700).filter(any),
+    uniform=st.one_of(st.floats(0, 1, exclude_max=True), st.just(1 - 2**-48), st.just(1 - 2**-53)),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_a_draw_inverts_the_cumulative_distribution(shares, uniform, dtype):
+    tokens, total = sampling.draw(
+        torch.tensor([shares, shares], dtype=dtype), torch.tensor([uniform, uniform / 2], dtype=torch.float64)
+    )
+    shares = torch.tensor(shares, dtype=dtype).double()
+    edges = torch.cat([torch.zeros(1, dtype=torch.float64), shares.cumsum(0)])
+    rounding = 1e-6 if dtype == torch.float32 else 1e-12
+    assert (total - edges[-1]).abs().max() <= rounding * edges[-1]
+    for token, u in zip(tokens.tolist(), (uniform, uniform / 2), strict=True):
+        assert shares[token] > 0
+        assert edges[token] - rounding * edges[-1] <= u * edges[-1] <= edges[token + 1] + rounding * edges[-1]
+
+
+def test_draws_from_many_blocks_are_those_of_the_whole():
+    """Exactly where nothing is rounded: shares that are whole numbers."""
+    generator = torch.Generator().manual_seed(0)
+    shares = torch.randint(0, 3, (50, 3 * sampling.DRAW_BLOCK + 7), generator=generator).float()
+    uniform = torch.randint(0, 1 << 20, (50,), generator=generator).double() / (1 << 20)
+    whole = shares.double().cumsum(-1)
+    expected = torch.searchsorted(whole, uniform[:, None] * whole[:, -1:], right=True)[:, 0]
+    tokens, total = sampling.draw(shares, uniform)
+    assert torch.equal(tokens, expected) and torch.equal(total, whole[:, -1])
 
 
 def test_greedy_is_what_transformers_generates(tiny):

@@ -143,9 +143,7 @@ def has_linear_head(model: PreTrainedModel) -> bool:
     return own.shape == logits.shape and torch.allclose(own.to(logits.dtype), logits, rtol=1e-3, atol=1e-5)
 
 
-def _logits(
-    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, columns: slice
-) -> torch.Tensor:
+def _logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, columns: slice) -> torch.Tensor:
     return torch.nn.functional.linear(hidden, weight[columns], None if bias is None else bias[columns])
 
 

@@ -25,6 +25,7 @@ from .caches import roomy_cache, spread
 from .prefixes import attention_mask, lay_out, make_packs, padded
 
 NUCLEUS_GUESS = 256  # top-p first looks among so many tokens; only if they do not suffice is all the vocabulary sorted
+DRAW_BLOCK = 256  # tokens that are summed up before the cumulative distribution is looked at
 SHRINK_AT = 0.75  # a batch is compacted when at most this share of its rows is still being written
 
 
@@ -237,16 +238,41 @@ class RowSampler:
         scaled = logits / self.temperature[rows, None].to(logits.dtype)
         if self.any_truncated:
             scaled = truncate(scaled, self.top_p[rows], self.top_k[rows])
-        logprobs = torch.log_softmax(scaled, dim=-1)
-        cumulative = logprobs.exp().cumsum(dim=-1, dtype=torch.float64)  # (r, V)
-        target = uniform[:, None] * cumulative[:, -1:]
-        tokens = torch.searchsorted(cumulative, target, right=True)[:, 0]
-        chosen = logprobs.gather(1, tokens[:, None])[:, 0]
+        top = scaled.amax(dim=-1, keepdim=True)
+        tokens, total = draw((scaled - top).exp_(), uniform)
+        chosen = (scaled.gather(1, tokens[:, None]) - top)[:, 0] - total.log()
         if self.any_greedy:
             greedy = self.greedy[rows]
             tokens = torch.where(greedy, logits.argmax(dim=-1), tokens)
             chosen = torch.where(greedy, torch.zeros_like(chosen), chosen)
         return tokens, chosen.float()
+
+
+def draw(shares: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Invert the cumulative distribution: first among blocks of the vocabulary, then inside of one. So only short sums
+    are carried along in float64.
+
+    Args:
+        shares: (r, V) probabilities up to a factor for each row.
+        uniform: (r,) float64 in [0, 1).
+
+    Returns:
+        Tokens (r,), none of them with a share of 0, and the sums of the shares (r,), float64.
+    """
+    if left := -shares.shape[1] % DRAW_BLOCK:
+        shares = torch.nn.functional.pad(shares, (0, left))
+    blocks = shares.view(len(shares), -1, DRAW_BLOCK)
+    cumulative = blocks.sum(dim=-1).double().cumsum(dim=-1)  # (r, blocks)
+    total = cumulative[:, -1:]
+    target = uniform[:, None] * total
+    block = torch.searchsorted(cumulative, target, right=True)  # (r, 1)
+    edges = torch.nn.functional.pad(cumulative, (1, 0))
+    start, end = edges.gather(1, block), edges.gather(1, block + 1)
+    # Which part of the block is left of the target: its own sum in float64 differs from that above by rounding.
+    part = ((target - start) / (end - start)).clamp(0, 1 - 2**-52)
+    inside = blocks[torch.arange(len(blocks), device=blocks.device), block[:, 0]].double().cumsum(dim=-1)
+    token = torch.searchsorted(inside, part * inside[:, -1:], right=True)
+    return (block * DRAW_BLOCK + token)[:, 0], total[:, 0]
 
 
 def truncate(scaled: torch.Tensor, top_p: torch.Tensor, top_k: torch.Tensor) -> torch.Tensor:
