@@ -91,7 +91,7 @@ class Optimizers:
         self._parameters = {name: list(ps) for name, ps in parameters.items()}
         self._adam = {
             name: torch.optim.AdamW(
-                ps, lr=config.lr, betas=config.betas, eps=config.eps, weight_decay=config.weight_decay, foreach=False
+                ps, lr=config.lr, betas=config.betas, eps=config.eps, weight_decay=config.weight_decay, fused=True
             )
             for name, ps in self._parameters.items()
         }
