@@ -9,10 +9,11 @@ which this one looks at through /proc every second; nothing in it knows that it 
 
 Bounds, from the second tenth of the steps (the first is the warm-up) to the last tenth, each by its median: the memory
 of the trainer, and of it and the sandbox's processes, grows by less than ``--most-growth`` (2 %; in short runs
-libraries still warm up); descriptors, threads, processes and files do not grow. Processes count that live from the one
-to the other: the sandbox makes a parser anew every 2,000 programs, and a child for each. After the end no process and
-no temporary file is left, and the run's folder holds what it should and nothing else. Exit code 0 if all bounds hold, 1
-otherwise.
+libraries still warm up); descriptors, threads, processes and files do not grow. Into that memory goes what of the
+processes lives from the one tenth to the other: the sandbox makes a parser anew every 2,000 programs, and a child for
+each. Of processes the fewest at one moment are compared: those that somebody forgot are there at every moment, those of
+a program that happens to be checked are not. After the end no process and no temporary file is left, and the run's
+folder holds what it should and nothing else. Exit code 0 if all bounds hold, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -198,19 +199,23 @@ def median(samples: list[Sample], name: str) -> float:
     return statistics.median(getattr(sample, name) for sample in samples)
 
 
+def fewest(samples: list[Sample], name: str) -> float:
+    return min(getattr(sample, name) for sample in samples)
+
+
 def with_workers(found: list[Sample], lasting: set[tuple[int, str]]) -> float:
     """Median of the memory of the trainer and of the processes below it that last."""
     return statistics.median(s.memory + sum(s.workers.get(process, 0) for process in lasting) for s in found)
 
 
 def show(samples: list[Sample], steps: int) -> None:
-    print("medians of each tenth of the steps")
+    print("medians of each tenth of the steps; of processes the fewest")
     print("   up to step   trainer MB   descriptors   threads   processes   temporary   run's files")
     for tenth in range(TENTHS):
         if found := window(samples, steps, tenth):
             print(
                 f"{steps * (tenth + 1) // TENTHS:13,} {median(found, 'memory') / 2**20:12.1f} "
-                f"{median(found, 'descriptors'):13g} {median(found, 'threads'):9g} {median(found, 'processes'):11g} "
+                f"{median(found, 'descriptors'):13g} {median(found, 'threads'):9g} {fewest(found, 'processes'):11g} "
                 f"{median(found, 'temporary'):11g} {median(found, 'files'):13g}"
             )
 
@@ -231,7 +236,8 @@ def growth(samples: list[Sample], steps: int, most: float) -> list[str]:
         if grown >= most:
             wrong.append(f"{what}: it grew by {grown:.2%}")
     for name in ("descriptors", "threads", "processes", "temporary", "files"):
-        before, after = median(first, name), median(last, name)
+        typical = fewest if name == "processes" else median
+        before, after = typical(first, name), typical(last, name)
         print(f"{name}: {before:g}, then {after:g} (bound: no more)")
         if after > before:
             wrong.append(f"{name} grew from {before:g} to {after:g}")
