@@ -284,7 +284,8 @@ ALL = [n for n in ALGORITHMS if n not in ("magrpo", "grpo")]
 @pytest.mark.parametrize("probe", PROBES[:2])
 @pytest.mark.parametrize("name", ALL)
 def test_learns_single_turns_on_three_seeds(name, probe, seed):
-    assert reached(name, probe, seed=seed, steps=120) >= 0.9
+    """With 2 starts a step 4 of 28 seeds stayed at a third of the way (IAC); with 4 none of 16 did (MAAC, MAPPO)."""
+    assert reached(name, probe, "--rows_per_step", "4", seed=seed, steps=120) >= 0.9
 
 
 @pytest.mark.slow

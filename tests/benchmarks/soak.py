@@ -1,6 +1,6 @@
 """A long run, watched from outside: memory, descriptors, processes and files over thousands of steps.
 
-``python tests/benchmarks/soak.py [--steps 3000] [--most-growth 0.02] [--folder DIR]``
+``python tests/benchmarks/soak.py [--steps 3000] [--most-growth 0.02] [--lasting-seconds 10] [--folder DIR]``
 
 MAGRPO trains the model ``tiny`` as the helper of the two-turn environment ``coding/humaneval-v0``; its partner draws
 right, wrong and hostile programs (``tests/baselines/coders.py``), so that every joint action runs code in the sandbox.
@@ -11,9 +11,9 @@ Bounds, from the second tenth of the steps (the first is the warm-up) to the las
 of the trainer, and of it and the sandbox's processes, grows by less than ``--most-growth`` (2 %; in short runs
 libraries still warm up); descriptors, threads, processes and files do not grow. Into that memory goes what of the
 processes lives from the one tenth to the other: the sandbox makes a parser anew every 2,000 programs, and a child for
-each. Of processes the fewest at one moment are compared: those that somebody forgot are there at every moment, those of
-a program that happens to be checked are not. After the end no process and no temporary file is left, and the run's
-folder holds what it should and nothing else. Exit code 0 if all bounds hold, 1 otherwise.
+each. Processes are counted that have lived for ``--lasting-seconds`` (10), as every one does that is forgotten; those
+of a program that happens to be checked have not. After the end no process of any age and no temporary file is left, and
+the run's folder holds what it should and nothing else. Exit code 0 if all bounds hold, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sample:
         workers: resident bytes of each process below it, by its id and start time.
         descriptors: open in the trainer.
         threads: of the trainer.
-        processes: below the trainer.
+        processes: below the trainer, those that have lived long enough.
         temporary: files in its folder for temporary files.
         files: in the run's folder, checkpoints included.
     """
@@ -70,16 +70,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--most-growth", type=float, default=0.02, help="of memory, as a share (default: 0.02)")
+    parser.add_argument(
+        "--lasting-seconds", type=float, default=10, help="from which age processes count (default: 10)"
+    )
     parser.add_argument("--folder", help="where to work and to leave the run; by default a folder that is removed")
     args = parser.parse_args()
     if args.folder:
         Path(args.folder).mkdir(parents=True, exist_ok=True)
-        return soak(Path(args.folder).resolve(), args.steps, args.most_growth)
+        return soak(Path(args.folder).resolve(), args.steps, args.most_growth, args.lasting_seconds)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        return soak(Path(folder), args.steps, args.most_growth)
+        return soak(Path(folder), args.steps, args.most_growth, args.lasting_seconds)
 
 
-def soak(folder: Path, steps: int, most_growth: float) -> int:
+def soak(folder: Path, steps: int, most_growth: float, lasting: float) -> int:
     """Train in ``folder`` and watch; prints the table and the verdict, and returns the exit code."""
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -100,7 +103,7 @@ def soak(folder: Path, steps: int, most_growth: float) -> int:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        samples, seen = watch(trainer, folder / "run", temporary)
+        samples, seen = watch(trainer, folder / "run", temporary, lasting)
     seconds = time.monotonic() - begun
     if trainer.returncode != 0:
         print((folder / "output.txt").read_text()[-2000:])
@@ -116,13 +119,18 @@ def soak(folder: Path, steps: int, most_growth: float) -> int:
     return 1 if wrong else 0
 
 
-def watch(trainer: subprocess.Popen[bytes], run: Path, temporary: Path) -> tuple[list[Sample], dict[int, str]]:
+def watch(
+    trainer: subprocess.Popen[bytes], run: Path, temporary: Path, lasting: float
+) -> tuple[list[Sample], dict[int, str]]:
     """Samples until the trainer ends, and every process that was ever below it: its id -> when it started."""
     samples: list[Sample] = []
     seen: dict[int, str] = {}
+    since: dict[tuple[int, str], float] = {}  # when each process was first seen
     metrics, place, step = run / "metrics.jsonl", 0, 0
     while trainer.poll() is None:
         time.sleep(EVERY_SECONDS)
+        below, now = children(trainer.pid), time.monotonic()
+        since = {process: since.get(process, now) for process in below.items()}
         if not metrics.exists():
             continue
         with open(metrics, "rb") as file:
@@ -130,7 +138,6 @@ def watch(trainer: subprocess.Popen[bytes], run: Path, temporary: Path) -> tuple
             new = file.read()
         step += new.count(b'"phase": "train"')
         place += len(new)
-        below = children(trainer.pid)
         seen |= below
         try:
             descriptors = len(os.listdir(f"/proc/{trainer.pid}/fd"))
@@ -144,7 +151,7 @@ def watch(trainer: subprocess.Popen[bytes], run: Path, temporary: Path) -> tuple
                 workers={(pid, started): resident(pid) for pid, started in below.items()},
                 descriptors=descriptors,
                 threads=threads,
-                processes=len(below),
+                processes=sum(now - first >= lasting for first in since.values()),
                 temporary=count(temporary),
                 files=count(run),
             )
@@ -199,23 +206,19 @@ def median(samples: list[Sample], name: str) -> float:
     return statistics.median(getattr(sample, name) for sample in samples)
 
 
-def fewest(samples: list[Sample], name: str) -> float:
-    return min(getattr(sample, name) for sample in samples)
-
-
 def with_workers(found: list[Sample], lasting: set[tuple[int, str]]) -> float:
     """Median of the memory of the trainer and of the processes below it that last."""
     return statistics.median(s.memory + sum(s.workers.get(process, 0) for process in lasting) for s in found)
 
 
 def show(samples: list[Sample], steps: int) -> None:
-    print("medians of each tenth of the steps; of processes the fewest")
+    print("medians of each tenth of the steps")
     print("   up to step   trainer MB   descriptors   threads   processes   temporary   run's files")
     for tenth in range(TENTHS):
         if found := window(samples, steps, tenth):
             print(
                 f"{steps * (tenth + 1) // TENTHS:13,} {median(found, 'memory') / 2**20:12.1f} "
-                f"{median(found, 'descriptors'):13g} {median(found, 'threads'):9g} {fewest(found, 'processes'):11g} "
+                f"{median(found, 'descriptors'):13g} {median(found, 'threads'):9g} {median(found, 'processes'):11g} "
                 f"{median(found, 'temporary'):11g} {median(found, 'files'):13g}"
             )
 
@@ -236,8 +239,7 @@ def growth(samples: list[Sample], steps: int, most: float) -> list[str]:
         if grown >= most:
             wrong.append(f"{what}: it grew by {grown:.2%}")
     for name in ("descriptors", "threads", "processes", "temporary", "files"):
-        typical = fewest if name == "processes" else median
-        before, after = typical(first, name), typical(last, name)
+        before, after = median(first, name), median(last, name)
         print(f"{name}: {before:g}, then {after:g} (bound: no more)")
         if after > before:
             wrong.append(f"{name} grew from {before:g} to {after:g}")
