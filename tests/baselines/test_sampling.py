@@ -252,9 +252,6 @@ def test_truncate_finds_the_nucleus_of_large_vocabularies(scale, top_p):
     assert kept == (expected if scale else set(range(logits.shape[1])))
 
 
-# --- greedy
-
-
 @given(
     shares=st.lists(st.one_of(st.just(0.0), st.floats(2**-20, 1)), min_size=1, max_size=700).filter(any),
     uniform=st.one_of(st.floats(0, 1, exclude_max=True), st.just(1 - 2**-48), st.just(1 - 2**-53)),
@@ -282,6 +279,9 @@ def test_draws_from_many_blocks_are_those_of_the_whole():
     expected = torch.searchsorted(whole, uniform[:, None] * whole[:, -1:], right=True)[:, 0]
     tokens, total = sampling.draw(shares, uniform)
     assert torch.equal(tokens, expected) and torch.equal(total, whole[:, -1])
+
+
+# --- greedy
 
 
 def test_greedy_is_what_transformers_generates(tiny):

@@ -36,7 +36,7 @@ class _LinearHead(torch.autograd.Function):
             after, token, found = source[wanted] - rows.start, target[wanted], chosen.new_empty(len(wanted))
             top = chosen.new_full((rows.stop - rows.start,), least)  # (m,) the largest logit so far
             total, expected = torch.zeros_like(top), torch.zeros_like(top)  # sums of exp(d), exp(d) d; d = logit - top
-            sums = mean.new_zeros(mean[rows].shape, dtype=wide) if mean is not None else None  # (m, D) exp(d) embedding
+            sums = None if mean is None else top.new_zeros(len(top), hidden.shape[1])  # (m, D) exp(d) embedding
             for columns in _columns(len(top), weight):
                 scaled = _logits(hidden[rows], weight, bias, columns).to(wide).div_(temperature)  # (m, v)
                 scaled.clamp_(min=least)  # tokens that the model rules out (-inf) count 0
